@@ -144,7 +144,12 @@ class GridGaussianProcessRegressor(Regressor):
     *Rows outside of the box of the fit* return to the prior: the features are periodic, but those of rows at which the
     kernel has decayed to 0.01 of its value on the box are zero.
 
-    *Tuning* uses a sample of `tune_rows` rows, and grids of at most 1400 components. Lengthscales are at most the width
+    *Far rows.* Gaps between rows along a column that are long in lengthscales are shortened, so that a row or a cluster
+    that is far from the others needs few components. If tails are so heavy that the grid of all rows has more than
+    `max_components` components, about one row in a hundred is left out, with a warning.
+
+    *Tuning* uses a sample of `tune_rows` rows, and grids of at most 1400 components, or, where more are needed, the
+    evidence of at most ten blocks of 500 near rows. Lengthscales are at most the width
     of a column divided by one plus the number of columns, since longer ones need grids much wider than the rows, and
     the noise is at least one thousandth of the standard deviation of the targets. `partial_fit` tunes on, and chooses
     the grid for, the rows of its first call; later rows must lie in the same box, or in `bounds`.

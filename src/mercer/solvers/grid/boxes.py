@@ -45,7 +45,7 @@ def parts_of_boxes(
 ) -> tuple[tuple[GridPart, ...], float]:
     """Return the parts of a grid, and the largest weight that is left out; see `parts_above`.
 
-    If the grid for all rows has more than `most` components and the kernel has one summand, at most one row in a
+    If the grid for all rows has more than `most` components and the kernel has one summand, about one row in a
     hundred is left out, by quantiles of the coordinates of some `rows`: few enough for the grid to have `most`
     components, or as many as that if the box is then at most half as large.
     """

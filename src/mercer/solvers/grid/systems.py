@@ -36,7 +36,7 @@ Array = np.ndarray
 # Number of rows of a block of second moments that are gathered at a time.
 PANEL = 256
 # Largest number of steps of conjugate gradients.
-MOST_STEPS = 500
+MOST_STEPS = 2000
 
 
 class Gram(ABC):
