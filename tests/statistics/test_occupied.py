@@ -20,7 +20,7 @@ def of(X, unit, weight=None):
 def test_gaps_are_those_of_sorted_rows_in_any_order_of_blocks(monkeypatch, most):
     monkeypatch.setattr(occupied, "MOST_BINS", most)
     rng = np.random.default_rng(0)
-    X = np.concatenate([rng.normal(size=(300, 2)), rng.normal(size=(200, 2)) + [100, 0], [[1e300, -1e300]]])
+    X = np.concatenate([rng.normal(size=(300, 2)), rng.normal(size=(200, 2)) + np.array([100, 0]), [[1e300, -1e300]]])
     parts = [of(X[i : i + 50], [0.25, 0.25]) for i in range(0, len(X), 50)]
     total = functools.reduce(operator.add, parts)
     again = functools.reduce(operator.add, parts[::-1])

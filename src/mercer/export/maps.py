@@ -200,7 +200,7 @@ def _(features: GridFeatures, X: Value, scales: Lengthscales | None = None) -> V
             u = affine_inputs(affine, u)
         if any(len(gaps) for gaps in part.gaps):
             msg = (
-                "A model on a grid of frequencies with long gaps between its rows cannot be exported: the rows beyond a "
+                "A model on a grid of frequencies with long gaps between its rows cannot be exported: rows beyond a "
                 "gap are moved. Fit to each cluster of rows alone."
             )
             raise ExportError(msg)

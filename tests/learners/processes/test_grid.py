@@ -304,7 +304,7 @@ def test_tails_that_no_grid_covers_are_left_out_with_a_warning():
     assert 0 < model.n_outside_ <= 20 + 4 * 2 * 4
     assert model.edge_ <= 0.0051
     central = np.abs(X).max(axis=1) < 3
-    mean, covariance = Exact(Gaussian(1.0), X, y).predict(X[central][:200])
+    mean, _ = Exact(Gaussian(1.0), X, y).predict(X[central][:200])
     assert np.abs(model.predict(X[central][:200]) - mean).max() < 0.02 * np.sqrt(2)
 
 

@@ -66,7 +66,7 @@ def test_gaps_are_shortened_without_a_change_of_the_kernel():
     Z = features_of(GridFeatures((coarse,), 0.0, coarse.n_components), X)
     assert np.abs(Z @ Z.T - kernel(X)).max() > 0.1
     # Rows near the ends of a gap have features, rows in its middle have none.
-    between = np.concatenate([X[:40].max(axis=0) + [0.3], X[40:80].min(axis=0) - [0.3], [15.0]])[:, None]
+    between = np.concatenate([X[:40].max(axis=0) + 0.3, X[40:80].min(axis=0) - 0.3, np.array([15.0])])[:, None]
     _, near = part.angles(between)
     assert near.tolist() == [True, True, False]
     assert part.angles_inside(between)[1].tolist() == [False, False, False]

@@ -31,8 +31,8 @@ __all__ = [
     "Summand",
     "lowest_parts",
     "margin_of",
-    "parts_above",
     "part_without_frequencies",
+    "parts_above",
     "summands_of",
 ]
 
@@ -200,7 +200,7 @@ class GridPart:
         return tuple(offsets), inside
 
     def _offsets(self, X: Any) -> tuple[Array, Array | None]:
-        """Return offsets (d, n) of rows from the center, with gaps shortened, and distances from the box along each axis.
+        """Return offsets (d, n) of rows from the center, with gaps shortened, and distances from the box.
 
         None for the distances means that all rows lie in the box.
         """

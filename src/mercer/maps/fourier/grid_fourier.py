@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from functools import partial, reduce
+from itertools import pairwise
 from operator import add
 from typing import Any, ClassVar, Literal, Self
 
@@ -289,7 +290,7 @@ def boxes_of(
     firsts = np.append(0, np.cumsum(widths))
     return [
         Box(low[i:j], high[i:j], tuple(gaps[i:j]) if any(len(g) for g in gaps[i:j]) else ())
-        for i, j in zip(firsts[:-1], firsts[1:], strict=True)
+        for i, j in pairwise(firsts)
     ]
 
 

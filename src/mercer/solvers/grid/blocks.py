@@ -1,7 +1,7 @@
-"""Evidence of blocks of near rows by their kernel matrices, where a sample needs more frequencies than can be factorized.
+"""Evidence of blocks of near rows by their kernel matrices, where a grid would be too large.
 
-The sum of the evidence of blocks is that of a process whose blocks are independent. Each block has the exact evidence of
-its rows, so that its expected derivative is zero at the hyperparameters that the rows come from (Varin, Reid, Firth
+The sum of the evidence of blocks is that of a process whose blocks are independent. Each block has the exact evidence
+of its rows, so that its expected derivative is zero at the hyperparameters that the rows come from (Varin, Reid, Firth
 2011, An overview of composite likelihood methods, Statistica Sinica 21).
 """
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from mercer.maps.fourier.frequency_grids import Box, GridPart, Summand, parts_above, part_without_frequencies
+from mercer.maps.fourier.frequency_grids import Box, GridPart, Summand, part_without_frequencies, parts_above
 
 __all__ = ["EDGE", "edge_level", "error_level", "parts_of_boxes"]
 

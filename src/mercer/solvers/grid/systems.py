@@ -175,8 +175,8 @@ class ToeplitzGram(Gram):
     def _half_box(self) -> tuple[Array, Array, tuple[Array, Array], list[int]]:
         """Layout of the coefficients whose last index is not negative.
 
-        The highest frequencies m, the positions of the frequencies, those of the mirror images of frequencies whose last
-        index is zero, and the shape of a grid of points on which products of functions are exact.
+        The highest frequencies m, the positions of the frequencies, those of the mirror images of frequencies whose
+        last index is zero, and the shape of a grid of points on which products of functions are exact.
         """
         m = self._highest
         shape = (*(2 * m[:-1] + 1), m[-1] + 1)

@@ -194,7 +194,7 @@ class Sample:
         return float(len(self.y) if self.weight is None else self.weight.sum())
 
     def parts(self, summands: Sequence[Summand], level: float, tolerance: float) -> tuple[tuple[GridPart, ...], float]:
-        """Return the grid of summands whose inputs are the coordinates of the sample, and the largest weight left out."""
+        """Return the grid of summands whose inputs are the coordinates of the sample, and the largest other weight."""
         positive = slice(None) if self.weight is None else self.weight > 0
         boxes = []
         for summand, u in zip(summands, self.coordinates, strict=True):
