@@ -343,8 +343,8 @@ class KernelRidgeClassifier(Classifier):
     %(block_size)s
     %(n_jobs)s
     random_state : int, Generator, RandomState or None, default=None
-        Seed of the map, where `feature_map` is a kernel or None, and of the sample on which probabilities are
-        calibrated.
+        Seed of the map, unless `feature_map` is a map with a seed of its own, and of the sample on which probabilities
+        are calibrated.
     %(progress)s
 
     Attributes
