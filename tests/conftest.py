@@ -21,10 +21,16 @@ The seed is fixed by default, so that a failure repeats; MERCER_TEST_SEEDS=all r
 search.
 """
 
+import gc
 import hashlib
 import os
 import time
 from datetime import UTC, datetime
+
+# Where processes share the cores, threads that wait for each other take them from the others. Tests that are about
+# threads ask for some. OpenMP reads the variable when it is loaded, here and in the processes that tests start.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import pytest
 import scipy.linalg  # noqa: F401, so that its BLAS is loaded and can be limited
@@ -37,8 +43,6 @@ STARTED = time.monotonic()
 THOROUGH = os.environ.get("MERCER_TEST_SEEDS") == "all"
 SEEDS = range(20260, 20270) if THOROUGH else [20260]
 
-# Where processes share the cores, threads of BLAS that wait for each other take them from the others. Tests that are
-# about these threads ask for some.
 if "PYTEST_XDIST_WORKER" in os.environ:
     threadpool_limits(1, user_api="blas")
 
@@ -58,6 +62,17 @@ def pytest_configure(config):
     named = any("::" in argument for argument in config.args)
     if not (config.option.all or config.option.markexpr or named):
         config.option.markexpr = "not slow"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """Collect the tests, whose millions of objects stay, without a search for garbage among them then or later."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest deselects by marks
