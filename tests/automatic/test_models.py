@@ -23,7 +23,7 @@ def few_steps():
     for name in ("STEPS", "WARM_STEPS", "SHARED_STEPS", "FULL_STEPS", "LAST_STEPS"):
         if hasattr(metric_search, name):
             patch.setattr(metric_search, name, 10)
-    patch.setattr(models, "MOST_PARTS", 2)
+    patch.setattr(models, "MOST_PARTS", 1)
     patch.setattr(models, "MOST_MEMBERS", 4)
     yield
     patch.undo()
