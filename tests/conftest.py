@@ -25,6 +25,7 @@ import gc
 import hashlib
 import os
 import time
+from contextlib import contextmanager
 from datetime import UTC, datetime
 
 # Where processes share the cores, threads that wait for each other take them from the others. Tests that are about
@@ -59,6 +60,10 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
+    # Workers start with one half of the tests each, and share what is left at the end: most fixtures of a file are
+    # made in one worker only.
+    if getattr(config.option, "dist", "no") == "load":
+        config.option.dist = "worksteal"
     named = any("::" in argument for argument in config.args)
     if not (config.option.all or config.option.markexpr or named):
         config.option.markexpr = "not slow"
@@ -101,6 +106,25 @@ def mark_slow_cases(items):
         quick = cover_parameters([item.callspec.params for item in cases], *mark.args, **mark.kwargs)
         for position in set(range(len(cases))) - set(quick):
             cases[position].add_marker(pytest.mark.slow)
+
+
+@pytest.fixture(scope="session")
+def little_effort():
+    """Return a context in which models without arguments try less; the rules by which members are compared hold."""
+
+    @contextmanager
+    def context():
+        from mercer.automatic import models
+        from mercer.solvers.local import metric_search
+
+        with pytest.MonkeyPatch.context() as patch:
+            for name in ("STEPS", "WARM_STEPS", "SHARED_STEPS", "FULL_STEPS", "LAST_STEPS"):
+                patch.setattr(metric_search, name, 10)
+            patch.setattr(models, "MOST_PARTS", 1)
+            patch.setattr(models, "MOST_MEMBERS", 4)
+            yield
+
+    return context
 
 
 @pytest.fixture(params=SEEDS, ids=lambda seed: f"seed{seed}")
