@@ -396,11 +396,15 @@ class FewLabelClassifier(Classifier):
             check_parameter("FewLabelClassifier", "class_prior", self.class_prior, Choice(None, "uniform", "labels"))
             counts = np.ones(len(labels)) if self.class_prior == "uniform" else np.bincount(codes, weight)
             return counts / counts.sum()
-        prior = np.asarray(self.class_prior, dtype=np.float64)
+        try:
+            prior = np.asarray(self.class_prior, dtype=np.float64)
+        except (TypeError, ValueError):  # a dictionary, or strings
+            prior = np.empty(0)
         if prior.shape != (len(labels),) or not (np.isfinite(prior).all() and (prior > 0).all()):
             msg = (
                 f"FewLabelClassifier: class_prior must be {len(labels)} numbers > 0, one per label in the order "
-                f"{labels.tolist()[:5]}, or 'uniform', 'labels' or None, got {self.class_prior!r}."
+                f"{labels.tolist()[:5]}, or 'uniform', 'labels' or None, got {self.class_prior!r}. A class without a "
+                "labeled row cannot be predicted: label a row of it, or leave it out."
             )
             raise ParameterError(msg)
         return prior / prior.sum()
@@ -532,7 +536,7 @@ class FewLabelClassifier(Classifier):
         Parameters
         ----------
         n_rows : int, default=10
-            Number of rows.
+            Number of rows; of fewer unlabeled rows, all are returned.
         criterion : {"total", "largest"}, default="total"
             "total" takes the row whose label reduces the sum of the variances of all nodes the most, for a Gaussian
             process on the graph with the selected weights of eigenvectors. "largest" takes the row of the largest
