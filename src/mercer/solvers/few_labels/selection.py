@@ -35,7 +35,7 @@ Array = np.ndarray
 PENALTIES = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 1e2)
 # Penalties that are also tried with more than `MOST_COMPARED` labels, and weights of the graph.
 MANY_PENALTIES = (1e-8, 1e-7, 1e-6, *PENALTIES)
-MANY_BALANCES = (0.0, 1e-3, 0.01, 0.03, 0.1, 0.3, 0.5, 0.7, 0.9, 0.97, 0.99, 0.997, 0.999, 1.0)
+MANY_BALANCES = (0.0, 1e-4, 3e-4, 1e-3, 3e-3, 0.01, 0.03, 0.1, 0.3, 0.5, 0.7, 0.9, 0.97, 0.99, 0.997, 0.999, 1.0)
 # Candidates that are compared if nothing is given, and the one without labels to decide.
 STRENGTHS = (1.0, 10.0, 100.0)
 POWERS = (1.0, 1.5, 2.0, 3.0)
@@ -327,7 +327,7 @@ def left_out_values(labels: FewLabels, factors: Array, penalties: Sequence[float
 def _refined(labels: FewLabels, parts: Parts, setting: Setting, grid: SettingGrid, seed: int) -> Setting:
     """Return the setting of the least log loss of a tenth of the labels, by fits to all others.
 
-    The search moves one part of the setting at a time to its neighbors in the grid, as long as the loss falls.
+    The search takes the best value of one part of the setting after the other, until none changes.
     """
     folds = balanced_folds(labels.codes, seed)
     held, used = labels[np.flatnonzero(folds == 0)], np.flatnonzero(folds != 0)
@@ -343,14 +343,10 @@ def _refined(labels: FewLabels, parts: Parts, setting: Setting, grid: SettingGri
         return losses[candidate]
 
     moves = {
-        name: sorted(values)
-        for name, values in (
-            ("penalty", MANY_PENALTIES if grid.penalties == PENALTIES else grid.penalties),
-            ("balance", MANY_BALANCES if grid.balances == BALANCES else grid.balances),
-            ("power", grid.powers),
-            ("strength", grid.strengths),
-        )
-        if len(values) > 1
+        "penalty": MANY_PENALTIES if grid.penalties == PENALTIES else grid.penalties,
+        "balance": MANY_BALANCES if grid.balances == BALANCES else grid.balances,
+        "power": grid.powers,
+        "strength": grid.strengths,
     }
     before = None
     while setting != before:
@@ -358,10 +354,8 @@ def _refined(labels: FewLabels, parts: Parts, setting: Setting, grid: SettingGri
         for name, values in moves.items():
             if setting.balance == 0 and name in ("power", "strength"):
                 continue  # without the graph, they have no effect
-            for step in (1, -1):
-                at = values.index(getattr(setting, name)) + step
-                while 0 <= at < len(values) and loss(found := replace(setting, **{name: values[at]})) < loss(setting):
-                    setting, at = found, at + step
+            best = min((replace(setting, **{name: value}) for value in values), key=loss)
+            setting = best if loss(best) < loss(setting) else setting
     return setting
 
 
