@@ -14,8 +14,8 @@ outside
     The same with the graph of the first 60,000 rows: accuracy on their unlabeled rows, and on the 10,000 others.
 joined
     10,000 labels of MNIST's 60,000 training rows, as in Table 1 of Ionescu et al. (2017): `FewLabelClassifier` with
-    landmarks (`--landmarks`) beside 400 eigenvectors, and the same landmarks alone by `KernelRidgeClassifier`; errors
-    in the graph and on the 10,000 test rows, for `--splits` choices of the labels. The map and the graph are computed
+    landmarks (`--landmarks`) beside 400 eigenvectors, and the same landmarks alone: the lower error of
+    `KernelRidgeClassifier` and of `FewLabelClassifier` with all weight on the landmarks. Errors in the graph and on the 10,000 test rows, for `--splits` choices of the labels. The map and the graph are computed
     once, and all settings are selected by the labels of a split.
 sensitivity
     Errors by the numbers of neighbors and eigenvectors on data sets on which no setting was chosen, with five labels
@@ -200,10 +200,15 @@ def run_joined(data: Path, splits: int, landmarks: int, report: Report) -> None:
         seconds = time.process_time() - start
         alone = KernelRidgeClassifier(feature_map, alpha="loo", unlabeled=-1, n_jobs=1).fit(X, known)
         plain = [1 - alone.score(X[rest], y[rest]), 1 - alone.score(X_new, y_new)]
+        setting = model.selected_.setting
+        model.set_params(balance=0.0).relabel(known)  # the map alone with our selection: the better of both counts
+        plain[0] = min(plain[0], float(np.mean(model.transduction_[rest] != y[rest])))
+        plain[1] = min(plain[1], 1 - model.score(X_new, y_new))
+        model.set_params(balance="loo")
         found.append((ours, plain))
         print(
             f"split {split}: in the graph {100 * ours[0]:.2f} %, alone {100 * plain[0]:.2f} %; new rows "
-            f"{100 * ours[1]:.2f} %, alone {100 * plain[1]:.2f} %; {model.selected_.setting}; {seconds:.0f} s",
+            f"{100 * ours[1]:.2f} %, alone {100 * plain[1]:.2f} %; {setting}; {seconds:.0f} s",
             flush=True,
         )
     report.results["joined"] = found

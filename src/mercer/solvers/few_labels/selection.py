@@ -33,9 +33,10 @@ Array = np.ndarray
 # Ridge penalties, relative to the largest eigenvalue of the weighted Gram matrix. The last one is the limit in which
 # the decision values are those of Poisson learning.
 PENALTIES = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 1e2)
-# Penalties that are also tried with more than `MOST_COMPARED` labels, and weights of the graph.
+# Candidates with more than `MOST_COMPARED` labels. Many labels determine many functions, rough ones too.
 MANY_PENALTIES = (1e-8, 1e-7, 1e-6, *PENALTIES)
 MANY_BALANCES = (0.0, 1e-4, 3e-4, 1e-3, 3e-3, 0.01, 0.03, 0.1, 0.3, 0.5, 0.7, 0.9, 0.97, 0.99, 0.997, 0.999, 1.0)
+MANY_POWERS = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0)
 # Candidates that are compared if nothing is given, and the one without labels to decide.
 STRENGTHS = (1.0, 10.0, 100.0)
 POWERS = (1.0, 1.5, 2.0, 3.0)
@@ -345,7 +346,7 @@ def _refined(labels: FewLabels, parts: Parts, setting: Setting, grid: SettingGri
     moves = {
         "penalty": MANY_PENALTIES if grid.penalties == PENALTIES else grid.penalties,
         "balance": MANY_BALANCES if grid.balances == BALANCES else grid.balances,
-        "power": grid.powers,
+        "power": MANY_POWERS if grid.powers == POWERS else grid.powers,
         "strength": grid.strengths,
     }
     before = None
