@@ -15,8 +15,9 @@ outside
 joined
     10,000 labels of MNIST's 60,000 training rows, as in Table 1 of Ionescu et al. (2017): `FewLabelClassifier` with
     landmarks (`--landmarks`) beside 400 eigenvectors, and the same landmarks alone: the lower error of
-    `KernelRidgeClassifier` and of `FewLabelClassifier` with all weight on the landmarks. Errors in the graph and on the 10,000 test rows, for `--splits` choices of the labels. The map and the graph are computed
-    once, and all settings are selected by the labels of a split.
+    `KernelRidgeClassifier` and of `FewLabelClassifier` with all weight on the landmarks. Errors in the graph and on the
+    10,000 test rows, for `--splits` choices of the labels. The map and the graph are computed once, and all settings
+    are selected by the labels of a split.
 sensitivity
     Errors by the numbers of neighbors and eigenvectors on data sets on which no setting was chosen, with five labels
     per class: 2500 rows each of letter, adult, covtype and MNIST's test file, scikit-learn's digits and two moons, and
