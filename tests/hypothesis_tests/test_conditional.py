@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from scipy.stats import binom
 
 from mercer import DataError, ParameterError, conditional_independence_test, open_rows
-from mercer.hypothesis_tests.conditional import ProductMoments, null_weights
+from mercer.hypothesis_tests.given.independence import ProductMoments, null_weights
 
 
 def chain(n, d, seed, effect=0.0):

@@ -6,7 +6,7 @@ from sklearn.linear_model import Ridge
 
 from mercer.engines import Block
 from mercer.features import features_of
-from mercer.hypothesis_tests.conditioning import (
+from mercer.hypothesis_tests.given.conditioning import (
     BothTargets,
     NormalScores,
     SideFeatures,

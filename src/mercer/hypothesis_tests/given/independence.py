@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -12,14 +12,16 @@ import scipy.sparse as sp
 from mercer.engines import Block, Engine, Report, enter_stage, reported, stages_of
 from mercer.engines.base import blas_threads_for
 from mercer.errors import DataError, ParameterError
-from mercer.hypothesis_tests.chi_squares import WeightedChiSquares
-from mercer.hypothesis_tests.conditioning import (
+from mercer.hypothesis_tests.given.chi_squares import WeightedChiSquares
+from mercer.hypothesis_tests.given.conditioning import (
     BothTargets,
     Residuals,
     SideFeatures,
     conditioning_features,
+    residual_targets,
     residuals,
 )
+from mercer.hypothesis_tests.given.tuning import tuned_regression
 from mercer.hypothesis_tests.groups import sample_engine
 from mercer.parameters import Interval, check_parameter, known_names
 from mercer.statistics.sample import RowSample, seed_of
@@ -38,6 +40,8 @@ MODULATED_SHARE = 0.5
 # If z explains at least this share of a variable, the variable is a function of z: what is left of it is the error of
 # the regression, and nothing can be learned from it.
 FUNCTION_OF_Z = 0.9999
+# Up to this p-value of the first regressions, regressions with tuned kernels follow, whose p-value is the result.
+TUNED_UP_TO = 0.1
 # Statistics below this fraction of their terms are rounding error.
 TIE = 1e-20
 
@@ -274,23 +278,49 @@ def _tested(
         )
     enter_stage(report, "regress")
     left = residuals(engine, targets, features, report)
+    found = _statistic(engine, left, report)
+    explained, passes = left.explained, 3 if left.features is None else 4
+    if left.features is not None and found.p_value <= TUNED_UP_TO:
+        first = tuned_regression(engine, sample, sides, features, drawn.seen, rng, report)
+        with blas_threads_for(1):
+            targets = residual_targets(first, sample, rng)
+        explained, passes = first.explained, passes + 1
+        components = (targets.x.n_components, targets.y.n_components, first.features.n_components)
+        if 0 not in components[:2]:
+            left = residuals(engine, targets, first.features, report)
+            found, passes = _statistic(engine, left, report), passes + 3
+    if max(explained) >= FUNCTION_OF_Z:
+        found = replace(found, p_value=1.0, log_p_value=0.0)
+    return replace(
+        found,
+        rows=drawn.seen,
+        n_features=n_features,
+        components=components,
+        explained=explained,
+        passes=passes,
+    )
+
+
+def _statistic(engine: Engine, left: Residuals, report: Report | None) -> ConditionalIndependenceTest:
+    """Return the result for residuals, without what it does not depend on."""
     enter_stage(report, "multiply residuals")
     total = engine.sum(ResidualProducts(left), report)
-    statistic, weights = null_weights(total, components[0] * components[1], left.inflation)
+    plain = left.targets.x.n_components * left.targets.y.n_components
+    statistic, weights = null_weights(total, plain, left.inflation)
     null = WeightedChiSquares(weights)
-    is_function = max(left.explained) >= FUNCTION_OF_Z
-    log_p = null.log_sf(statistic if statistic > TIE and not is_function else 0.0)
+    log_p = null.log_sf(statistic if statistic > TIE else 0.0)
+    nothing = (0, 0, 0)
     return ConditionalIndependenceTest(
         statistic,
         float(np.exp(log_p)),
         log_p,
         null.weights,
-        drawn.seen,
-        n_features,
-        components,
+        total.rows,
+        nothing,
+        nothing,
         left.explained,
         left.degrees,
-        3 if left.features is None else 4,
+        0,
     )
 
 
@@ -331,7 +361,7 @@ class ResidualProducts:
     residuals: Residuals
 
     def __call__(self, block: Block) -> ProductMoments:
-        from mercer.hypothesis_tests.conditioning import MODULATED
+        from mercer.hypothesis_tests.given.conditioning import MODULATED
 
         sums: Any = 0.0
         squares: Any = 0.0

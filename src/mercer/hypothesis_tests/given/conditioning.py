@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -35,6 +36,12 @@ SPREAD = (1.0, 0.5)
 PER_ROOT, FEWEST, MOST = 3.0, 40, 1200
 # Penalties that are compared by leave-one-out, relative to the largest eigenvalue.
 PENALTIES = np.geomspace(1e-9, 1.0, 19)
+# Those of the regression of columns, which may have little noise.
+FINE_PENALTIES = np.geomspace(1e-12, 1e3, 61)
+# Those of the regressions of components of its residuals, of which z explains little.
+LARGE_PENALTIES = np.geomspace(1e-6, 1e4, 21)
+# Largest share of the rows that the degrees of freedom of that regression are counted as.
+LARGEST_SHARE = 0.99
 # A conditioning variable is also treated as a category if it has at most this number of distinct values, each of which
 # occurs this number of times on average. All categories together have at most a share of the rows as components.
 MOST_LEVELS, ROWS_PER_LEVEL, LEVEL_SHARE = 64, 8, 8
@@ -135,8 +142,16 @@ class SideFeatures:
         return (waves(self.scores(X), self.frequencies) - self.center) @ self.directions
 
 
+class ZFeatures(Features):
+    """Features of the conditioning variables, with factors of products of residuals."""
+
+    @abstractmethod
+    def modulation(self, X: Array) -> Array:
+        """Return factors (n, m) of products of residuals, functions of z whose squares add up to one."""
+
+
 @dataclass(frozen=True, eq=False)
-class ConditioningFeatures(Features):
+class ConditioningFeatures(ZFeatures):
     """Features of the conditioning variables: their normal scores, and waves of several metrics and lengthscales."""
 
     scores: NormalScores
@@ -167,7 +182,6 @@ class ConditioningFeatures(Features):
         np.multiply(Z, np.sqrt(len(self.amplitudes)) * np.tile(self.amplitudes, 2), out=out[:, d:])
 
     def modulation(self, X: Array) -> Array:
-        """Return factors (n, 2 m) of products of residuals, whose squares add up to one."""
         return waves(self.scores(X), self.modulators)
 
 
@@ -294,9 +308,89 @@ class BothTargets:
 
     x: SideFeatures
     y: SideFeatures
+    before: FirstRegression | None = None  # if given, the components are those of its residuals
 
     def __call__(self, block: Block) -> tuple[Array, None]:
-        return np.concatenate([self.x(block.X), self.y(block.X)], axis=1), None
+        rows = block.X if self.before is None else self.before(block.X)
+        return np.concatenate([self.x(rows), self.y(rows)], axis=1), None
+
+
+@dataclass(frozen=True)
+class CodedTargets:
+    """Rule that returns the columns of x and y of a block of joint rows, coded, as targets of a regression."""
+
+    x: Callable[[Array], Array]
+    y: Callable[[Array], Array]
+
+    def __call__(self, block: Block) -> tuple[Array, None]:
+        X = block.X.toarray() if sp.issparse(block.X) else block.X
+        return np.concatenate([self.x(X), self.y(X)], axis=1), None
+
+
+@dataclass(frozen=True, eq=False)
+class FirstRegression:
+    """Regression of the coded columns of x and y on the conditioning variables; its values are the residuals."""
+
+    targets: CodedTargets
+    features: Features
+    spectrum: Spectrum
+    coef: Array  # (D, t)
+    alphas: tuple[float, float]
+    explained: tuple[float, float]  # share of the variance of the coded columns that z explains
+    widths: tuple[int, int]  # number of columns of x and of y
+
+    def __call__(self, X: Array) -> Array:
+        F, _ = self.targets(Block(0, X))
+        return F - self.spectrum.offset - (features_of(self.features, X) - self.spectrum.center) @ self.coef
+
+
+def first_regression(
+    engine: Engine, targets: CodedTargets, features: Features, widths: tuple[int, int], report: Report | None = None
+) -> FirstRegression:
+    """Regress coded columns on features of z, with one penalty per side by generalized cross-validation, in one pass."""
+    moments = engine.accumulate(
+        MomentSum(features, targets, double=True, centered=True, n_rows=engine.n_rows), report
+    )
+    spectrum = Spectrum.of(moments)
+    n, values = spectrum.weight, spectrum.values
+    alphas = FINE_PENALTIES * spectrum.largest
+    alphas = alphas[alphas > 10 * spectrum.rounding]
+    shrink = values / (values + alphas[:, None])  # (p, D)
+    margin = 1 - np.minimum((1 + shrink.sum(axis=1)) / n, LARGEST_SHARE)
+    gain = (2 - shrink) / (values + alphas[:, None])
+    chosen, explained = [], []
+    for side in (slice(0, widths[0]), slice(widths[0], None)):
+        energy = float(spectrum.energy[side].sum())
+        left = np.maximum(energy - gain @ np.square(spectrum.rotated[:, side]).sum(axis=1), 1e-14 * energy)
+        scores = left / np.square(margin)
+        best = int(np.argmin(scores))
+        chosen.append(float(alphas[best]))
+        explained.append(max(0.0, 1 - float(scores[best]) / energy) if energy > 0 else 0.0)
+    coef = spectrum.coef(np.repeat(chosen, widths))
+    return FirstRegression(
+        targets, features, spectrum, coef, (chosen[0], chosen[1]), (explained[0], explained[1]), widths
+    )
+
+
+def residual_targets(first: FirstRegression, sample: Array, rng: np.random.Generator) -> BothTargets:
+    """Return the rule of components of the residuals of a regression, given a sample of joint rows."""
+    R, k = first(sample), first.widths[0]
+    x = SideFeatures.of(R, tuple(range(k)), rng)
+    return BothTargets(x, SideFeatures.of(R, tuple(range(k, R.shape[1])), rng), first)
+
+
+@dataclass(frozen=True, eq=False)
+class CrossMoments:
+    """Function of a block that returns sums of products of features and targets, of targets, and of their squares."""
+
+    features: Features
+    center: Array
+    targets: BothTargets
+
+    def __call__(self, block: Block) -> Array:
+        F, _ = self.targets(block)
+        Z = features_of(self.features, block.X) - self.center
+        return np.concatenate([Z.T @ F, [F.sum(axis=0)], [np.square(F).sum(axis=0)]])
 
 
 @dataclass(frozen=True)
@@ -316,7 +410,7 @@ class _Given(Features):
 class SidesLeftOut:
     """Function of a block that returns the sums of squared leave-one-out errors (2, p) for x and y."""
 
-    features: ConditioningFeatures
+    features: ZFeatures
     targets: BothTargets
     spectrum: Spectrum
     alphas: Array
@@ -342,7 +436,7 @@ class Residuals:
     """Residuals of the components of x and y after regression on the conditioning variables."""
 
     targets: BothTargets
-    features: ConditioningFeatures | None  # None if there is nothing to condition on
+    features: ZFeatures | None  # None if there is nothing to condition on
     offset: Array
     coef: Array  # (D, t)
     center: Array  # (D,)
@@ -361,7 +455,7 @@ class Residuals:
 
 
 def residuals(
-    engine: Engine, targets: BothTargets, features: ConditioningFeatures, report: Report | None = None
+    engine: Engine, targets: BothTargets, features: ZFeatures, report: Report | None = None
 ) -> Residuals:
     """Regress the components of x and y on features of z, with one penalty per side by leave-one-out.
 
@@ -375,10 +469,22 @@ def residuals(
         rows, mean = total[-1], total[:-1] / total[-1]
         nothing = (np.zeros((0, len(mean))), np.zeros(0))
         return Residuals(targets, None, mean, *nothing, (0.0, 0.0), (0.0, 0.0), (0.0, 0.0), rows / (rows - 1))
-    moments = engine.accumulate(MomentSum(features, targets, double=True, centered=True, n_rows=n), report)
-    spectrum = Spectrum.of(moments)
+    before = targets.before
+    if before is None:
+        moments = engine.accumulate(MomentSum(features, targets, double=True, centered=True, n_rows=n), report)
+        spectrum = Spectrum.of(moments)
+    else:
+        spectrum = before.spectrum
+        total = engine.sum(CrossMoments(features, spectrum.center, targets), report)
+        offset = total[-2] / spectrum.weight
+        spectrum = replace(
+            spectrum,
+            rotated=spectrum.vectors.T @ total[:-2],
+            offset=offset,
+            energy=total[-1] - spectrum.weight * np.square(offset),
+        )
     n_rows = spectrum.weight
-    alphas = PENALTIES * spectrum.largest
+    alphas = (PENALTIES if before is None else LARGE_PENALTIES) * spectrum.largest
     alphas = alphas[alphas > 10 * spectrum.rounding]
     share = min(1.0, SCORED_ROWS / n_rows)
     errors = engine.sum(SidesLeftOut(features, targets, spectrum, alphas, share), report) / share
@@ -387,6 +493,8 @@ def residuals(
     coef = spectrum.coef(per_target)
     values = spectrum.values[spectrum.retained]
     left = [np.square(a / (values + a)) for a in chosen]  # squared eigenvalues of I - H in the span of the features
+    if before is not None:
+        left = [e * np.square(a / (values + a)) for e, a in zip(left, before.alphas, strict=True)]
     rest = max(n_rows - 1 - len(values), 0.0)
     traces = [rest + float(e.sum()) for e in left]
     inflation = n_rows * (rest + float((left[0] * left[1]).sum())) / (traces[0] * traces[1])
