@@ -35,7 +35,7 @@ SPREAD = (1.0, 0.5)
 # The number of components is this multiple of the root of the number of rows, within these bounds.
 PER_ROOT, FEWEST, MOST = 3.0, 40, 1200
 # Penalties that are compared by leave-one-out, relative to the largest eigenvalue.
-PENALTIES = np.geomspace(1e-9, 1.0, 19)
+PENALTIES = np.geomspace(1e-9, 1.0, 13)
 # Those of the regression of columns, which may have little noise.
 FINE_PENALTIES = np.geomspace(1e-12, 1e3, 61)
 # Those of the regressions of components of its residuals, of which z explains little.
@@ -93,8 +93,8 @@ class NormalScores:
 
 
 def median_distance(U: Array) -> float:
-    """Return the median of the distances between distinct rows among the first 300 rows."""
-    U = U[:300]
+    """Return the median of the distances between distinct rows among the first 200 rows."""
+    U = U[:200]
     norms = np.einsum("ij,ij->i", U, U)
     squares = (norms[:, None] + norms - 2 * U @ U.T)[np.triu_indices(len(U), 1)]
     squares = squares[squares > 1e-9 * max(float(norms.max(initial=0.0)), 1e-300)]
@@ -352,24 +352,35 @@ def first_regression(
         MomentSum(features, targets, double=True, centered=True, n_rows=engine.n_rows), report
     )
     spectrum = Spectrum.of(moments)
+    sides = (slice(0, widths[0]), slice(widths[0], None))
+    (one, first), (two, second) = (cross_validated(spectrum, side, FINE_PENALTIES) for side in sides)
+    coef = spectrum.coef(np.repeat([one, two], widths))
+    return FirstRegression(targets, features, spectrum, coef, (one, two), (first, second), widths)
+
+
+def cross_validated(spectrum: Spectrum, side: slice, penalties: Array) -> tuple[float, float]:
+    """Return the penalty of the least score of generalized cross-validation, and the share of the variance explained.
+
+    Parameters
+    ----------
+    spectrum : Spectrum
+        Moments of features and targets.
+    side : slice
+        The columns of the targets.
+    penalties : ndarray
+        Penalties that are compared, relative to the largest eigenvalue.
+    """
     n, values = spectrum.weight, spectrum.values
-    alphas = FINE_PENALTIES * spectrum.largest
+    alphas = penalties * spectrum.largest
     alphas = alphas[alphas > 10 * spectrum.rounding]
     shrink = values / (values + alphas[:, None])  # (p, D)
     margin = 1 - np.minimum((1 + shrink.sum(axis=1)) / n, LARGEST_SHARE)
     gain = (2 - shrink) / (values + alphas[:, None])
-    chosen, explained = [], []
-    for side in (slice(0, widths[0]), slice(widths[0], None)):
-        energy = float(spectrum.energy[side].sum())
-        left = np.maximum(energy - gain @ np.square(spectrum.rotated[:, side]).sum(axis=1), 1e-14 * energy)
-        scores = left / np.square(margin)
-        best = int(np.argmin(scores))
-        chosen.append(float(alphas[best]))
-        explained.append(max(0.0, 1 - float(scores[best]) / energy) if energy > 0 else 0.0)
-    coef = spectrum.coef(np.repeat(chosen, widths))
-    return FirstRegression(
-        targets, features, spectrum, coef, (chosen[0], chosen[1]), (explained[0], explained[1]), widths
-    )
+    energy = float(spectrum.energy[side].sum())
+    left = np.maximum(energy - gain @ np.square(spectrum.rotated[:, side]).sum(axis=1), 1e-14 * energy)
+    scores = left / np.square(margin)
+    best = int(np.argmin(scores))
+    return float(alphas[best]), max(0.0, 1 - float(scores[best]) / energy) if energy > 0 else 0.0
 
 
 def residual_targets(first: FirstRegression, sample: Array, rng: np.random.Generator) -> BothTargets:
@@ -484,11 +495,17 @@ def residuals(
             energy=total[-1] - spectrum.weight * np.square(offset),
         )
     n_rows = spectrum.weight
-    alphas = (PENALTIES if before is None else LARGE_PENALTIES) * spectrum.largest
-    alphas = alphas[alphas > 10 * spectrum.rounding]
-    share = min(1.0, SCORED_ROWS / n_rows)
-    errors = engine.sum(SidesLeftOut(features, targets, spectrum, alphas, share), report) / share
-    chosen = [float(alphas[int(np.argmin(e))]) for e in errors]
+    sides = (slice(0, k), slice(k, None))
+    if before is None:
+        alphas = PENALTIES * spectrum.largest
+        alphas = alphas[alphas > 10 * spectrum.rounding]
+        share = min(1.0, SCORED_ROWS / n_rows)
+        errors = engine.sum(SidesLeftOut(features, targets, spectrum, alphas, share), report) / share
+        chosen = [float(alphas[int(np.argmin(e))]) for e in errors]
+        energy = [float(spectrum.energy[side].sum()) for side in sides]
+        explained = [max(0.0, 1 - float(e.min()) / v) if v > 0 else 0.0 for e, v in zip(errors, energy, strict=True)]
+    else:
+        chosen, explained = map(list, zip(*(cross_validated(spectrum, s, LARGE_PENALTIES) for s in sides), strict=True))
     per_target = np.repeat(chosen, [k, len(spectrum.offset) - k])
     coef = spectrum.coef(per_target)
     values = spectrum.values[spectrum.retained]
@@ -498,9 +515,7 @@ def residuals(
     rest = max(n_rows - 1 - len(values), 0.0)
     traces = [rest + float(e.sum()) for e in left]
     inflation = n_rows * (rest + float((left[0] * left[1]).sum())) / (traces[0] * traces[1])
-    energy = [float(spectrum.energy[:k].sum()), float(spectrum.energy[k:].sum())]
-    explained = [max(0.0, 1 - float(e.min()) / v) if v > 0 else 0.0 for e, v in zip(errors, energy, strict=True)]
-    degrees = [float((values / (values + a)).sum()) for a in chosen]
+    degrees = [float((values / (values + a)).sum()) for a in (chosen if before is None else before.alphas)]
     return Residuals(
         targets,
         features,

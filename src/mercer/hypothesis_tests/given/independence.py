@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -11,7 +12,7 @@ import scipy.sparse as sp
 
 from mercer.engines import Block, Engine, Report, enter_stage, reported, stages_of
 from mercer.engines.base import blas_threads_for
-from mercer.errors import DataError, ParameterError
+from mercer.errors import DataError, MercerWarning, ParameterError
 from mercer.hypothesis_tests.given.chi_squares import WeightedChiSquares
 from mercer.hypothesis_tests.given.conditioning import (
     BothTargets,
@@ -42,6 +43,8 @@ MODULATED_SHARE = 0.5
 FUNCTION_OF_Z = 0.9999
 # Up to this p-value of the first regressions, regressions with tuned kernels follow, whose p-value is the result.
 TUNED_UP_TO = 0.1
+# The residuals of both sides depend on z if both of their p-values are at most this.
+UNRESOLVED = 0.01
 # Statistics below this fraction of their terms are rounding error.
 TIE = 1e-20
 
@@ -73,6 +76,10 @@ class ConditionalIndependenceTest:
         Effective degrees of freedom of the two regressions.
     passes : int
         Number of passes over the rows.
+    unresolved : tuple of float or None
+        P-values of the hypotheses that the residuals of x, and of y, do not depend on z, by rows that are nearest in z.
+        If both are small, the regressions are not resolved. None if kernels were not tuned, because the first p-value
+        exceeded 0.1, or there is nothing to condition on.
     """
 
     statistic: float
@@ -85,6 +92,7 @@ class ConditionalIndependenceTest:
     explained: tuple[float, float]
     degrees: tuple[float, float]
     passes: int
+    unresolved: tuple[float, float] | None = None
     name: str = "conditional_independence_test"
 
     def threshold(self, level: float = 0.05) -> float:
@@ -124,6 +132,7 @@ class ConditionalIndependenceTest:
             "explained": list(self.explained),
             "degrees": list(self.degrees),
             "passes": self.passes,
+            "unresolved": None if self.unresolved is None else list(self.unresolved),
         }
 
     def plot(self) -> Any:
@@ -280,17 +289,20 @@ def _tested(
     left = residuals(engine, targets, features, report)
     found = _statistic(engine, left, report)
     explained, passes = left.explained, 3 if left.features is None else 4
+    unresolved = None
     if left.features is not None and found.p_value <= TUNED_UP_TO:
-        first = tuned_regression(engine, sample, sides, features, drawn.seen, rng, report)
+        first, unresolved = tuned_regression(engine, sample, sides, features, drawn.seen, rng, report)
         with blas_threads_for(1):
             targets = residual_targets(first, sample, rng)
         explained, passes = first.explained, passes + 1
         components = (targets.x.n_components, targets.y.n_components, first.features.n_components)
         if 0 not in components[:2]:
             left = residuals(engine, targets, first.features, report)
-            found, passes = _statistic(engine, left, report), passes + 3
+            found, passes = _statistic(engine, left, report), passes + 2
     if max(explained) >= FUNCTION_OF_Z:
         found = replace(found, p_value=1.0, log_p_value=0.0)
+    if unresolved is not None and max(unresolved) <= UNRESOLVED and found.p_value <= 0.05:
+        warn_unresolved(unresolved)
     return replace(
         found,
         rows=drawn.seen,
@@ -298,6 +310,19 @@ def _tested(
         components=components,
         explained=explained,
         passes=passes,
+        unresolved=unresolved,
+    )
+
+
+def warn_unresolved(unresolved: tuple[float, float]) -> None:
+    """Warn that the residuals of x and of y still depend on z, given the p-values of this."""
+    warnings.warn(
+        "conditional_independence_test: the residuals of X and of Y still depend on Z (p-values of rows nearest in Z: "
+        f"{unresolved[0]:.1g} and {unresolved[1]:.1g}), so that the p-value is too small if they depend on it alike. "
+        "Z has too few rows for functions as rough as these. Try more rows, or columns of Z on which X and Y depend "
+        "smoothly, such as indicators of the intervals between jumps.",
+        MercerWarning,
+        stacklevel=5,
     )
 
 

@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 import scipy.linalg
 from scipy.optimize import minimize
+from scipy.special import ndtr, ndtri
 
 from mercer.engines import Engine, Report, enter_stage
 from mercer.engines.base import blas_threads_for
@@ -28,27 +29,29 @@ from mercer.kernels import Gaussian, IsotropicKernel, Matern
 from mercer.metric.inputs import column_spreads
 from mercer.solvers.processes.gram_evidence import GramEvidence, distances
 
-__all__ = ["ScaledColumnsOf", "TunedFeatures", "TunedSide", "tuned_regression", "tuned_sides"]
+__all__ = ["ScaledColumnsOf", "TunedFeatures", "TunedSide", "dependence_of_neighbors", "tuned_regression", "tuned_sides"]
 
 Array = np.ndarray
 # Number of rows of the sample by which lengthscales are tuned: this multiple of the root of the number of all rows,
 # within these bounds. Starting points are compared on fewer.
-PER_ROOT, ROWS, START_ROWS = 8.0, (256, 1000), 256
+PER_ROOT, ROWS, START_ROWS = 6.0, (256, 1000), 224
 # Starting points: multiples of the median distance as the lengthscale of all columns, and of one column where the others
 # hardly matter.
 FACTORS, SINGLE_FACTORS, FLAT = (2.0, 1.0, 0.5, 0.25, 0.1, 0.04), (0.5, 0.15, 0.04), 8.0
 # Most columns that are tried alone.
 MOST_SINGLE = 12
 # Variances of the noise relative to that of the function, for starting points.
-NOISES = (3.0, 0.3, 0.03, 0.003)
+NOISES = (1.0, 0.03)
 # Steps of L-BFGS, and the largest change of a lengthscale.
-STEPS, LARGEST_CHANGE = 20, 1e3
+STEPS, LARGEST_CHANGE = 15, 1e3
 # Largest number of columns of x or of y by which the kernel is tuned: leading principal components, if there are more.
 MOST_TARGETS = 3
 # Number of components of each tuned kernel, a multiple of the root of the number of rows, within these bounds.
 COMPONENTS_PER_ROOT, COMPONENTS = 4.0, (200, 600)
 # Lengthscales of the components relative to the tuned ones, and their shares.
 SPREAD = ((1.0, 0.7), (0.5, 0.3))
+# Number of rows whose residuals are compared with those of their nearest rows.
+NEIGHBOR_ROWS = 1000
 KERNELS: tuple[IsotropicKernel, ...] = (Gaussian(1.0), Matern(1.5, 1.0))
 
 
@@ -247,8 +250,10 @@ def tuned_regression(
     n_rows: int,
     rng: np.random.Generator,
     report: Report | None = None,
-) -> FirstRegression:
+) -> tuple[FirstRegression, tuple[float, float]]:
     """Return the regression of x and y on given features, joined with those of tuned kernels.
+
+    The p-values of `dependence_of_neighbors` for the residuals of x and of y are returned too.
 
     Parameters
     ----------
@@ -275,4 +280,38 @@ def tuned_regression(
     targets = CodedTargets(tuned[0].target, tuned[1].target)
     widths = (len(tuned[0].target.columns), len(tuned[1].target.columns))
     enter_stage(report, "regress")
-    return first_regression(engine, targets, features, widths, report)
+    first = first_regression(engine, targets, features, widths, report)
+    rows = sample[:NEIGHBOR_ROWS]
+    R = first(rows)
+    left = (R[:, : widths[0]], R[:, widths[0] :])
+    with blas_threads_for(1):
+        p = [
+            dependence_of_neighbors(side.inputs(rows) / side.lengthscales, part)
+            for side, part in zip(tuned, left, strict=True)
+        ]
+    return first, (p[0], p[1])
+
+
+def dependence_of_neighbors(U: Array, R: Array) -> float:
+    """Return a p-value of the hypothesis that the residuals of nearest rows are uncorrelated.
+
+    Residuals that still depend on z have equal signs at rows that are near each other. The residuals are replaced by
+    normal scores. The sum over rows of the product with the residual of the nearest row is compared with its standard
+    deviation, where pairs of rows that are nearest to each other count twice. In-sample residuals of a regression
+    correlate negatively, which makes the p-value conservative.
+
+    Parameters
+    ----------
+    U : ndarray of shape (m, d)
+        Conditioning variables in the tuned metric.
+    R : ndarray of shape (m, t)
+        Residuals. With several columns, the least p-value is multiplied by their number.
+    """
+    squares = np.square(distances(U))
+    np.fill_diagonal(squares, np.inf)
+    nearest = squares.argmin(axis=1)
+    mutual = nearest[nearest] == np.arange(len(U))
+    scores = ndtri((R.argsort(axis=0).argsort(axis=0) + 0.5) / len(R))
+    products = scores * scores[nearest]
+    spread = np.sqrt(((1 + mutual) @ np.square(products)))
+    return float(min(1.0, R.shape[1] * ndtr(-(products.sum(axis=0) / spread)).min()))
