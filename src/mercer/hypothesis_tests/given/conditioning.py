@@ -348,9 +348,7 @@ def first_regression(
     engine: Engine, targets: CodedTargets, features: Features, widths: tuple[int, int], report: Report | None = None
 ) -> FirstRegression:
     """Regress coded columns on features of z, with one penalty per side by generalized cross-validation, in one pass."""
-    moments = engine.accumulate(
-        MomentSum(features, targets, double=True, centered=True, n_rows=engine.n_rows), report
-    )
+    moments = engine.accumulate(MomentSum(features, targets, double=True, centered=True, n_rows=engine.n_rows), report)
     spectrum = Spectrum.of(moments)
     sides = (slice(0, widths[0]), slice(widths[0], None))
     (one, first), (two, second) = (cross_validated(spectrum, side, FINE_PENALTIES) for side in sides)
@@ -465,9 +463,7 @@ class Residuals:
         return F[:, :k], F[:, k:]
 
 
-def residuals(
-    engine: Engine, targets: BothTargets, features: ZFeatures, report: Report | None = None
-) -> Residuals:
+def residuals(engine: Engine, targets: BothTargets, features: ZFeatures, report: Report | None = None) -> Residuals:
     """Regress the components of x and y on features of z, with one penalty per side by leave-one-out.
 
     This takes two passes over the rows, one for the moments and one for the leave-one-out errors; without conditioning

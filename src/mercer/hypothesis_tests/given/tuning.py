@@ -29,7 +29,14 @@ from mercer.kernels import Gaussian, IsotropicKernel, Matern
 from mercer.metric.inputs import column_spreads
 from mercer.solvers.processes.gram_evidence import GramEvidence, distances
 
-__all__ = ["ScaledColumnsOf", "TunedFeatures", "TunedSide", "dependence_of_neighbors", "tuned_regression", "tuned_sides"]
+__all__ = [
+    "ScaledColumnsOf",
+    "TunedFeatures",
+    "TunedSide",
+    "dependence_of_neighbors",
+    "tuned_regression",
+    "tuned_sides",
+]
 
 Array = np.ndarray
 # Number of rows of the sample by which lengthscales are tuned: this multiple of the root of the number of all rows,
@@ -313,5 +320,5 @@ def dependence_of_neighbors(U: Array, R: Array) -> float:
     mutual = nearest[nearest] == np.arange(len(U))
     scores = ndtri((R.argsort(axis=0).argsort(axis=0) + 0.5) / len(R))
     products = scores * scores[nearest]
-    spread = np.sqrt(((1 + mutual) @ np.square(products)))
+    spread = np.sqrt((1 + mutual) @ np.square(products))
     return float(min(1.0, R.shape[1] * ndtr(-(products.sum(axis=0) / spread)).min()))
