@@ -145,6 +145,12 @@ class SideFeatures:
 class ZFeatures(Features):
     """Features of the conditioning variables, with factors of products of residuals."""
 
+    def astype(self, dtype: Any) -> Self:  # noqa: ARG002 - sums are in float64, whatever the rows are
+        return self
+
+    def output_dtype(self, dtype: Any) -> np.dtype:  # noqa: ARG002
+        return np.dtype(np.float64)
+
     @abstractmethod
     def modulation(self, X: Array) -> Array:
         """Return factors (n, m) of products of residuals, functions of z whose squares add up to one."""
@@ -164,12 +170,6 @@ class ConditioningFeatures(ZFeatures):
     def n_components(self) -> int:
         indicators = sum(len(values) for _, values in self.levels)
         return len(self.scores.columns) + indicators + 2 * self.frequencies.shape[1]
-
-    def astype(self, dtype: Any) -> Self:  # noqa: ARG002 - sums are in float64, whatever the rows are
-        return self
-
-    def output_dtype(self, dtype: Any) -> np.dtype:  # noqa: ARG002
-        return np.dtype(np.float64)
 
     def __call__(self, X: Any, out: Array) -> None:
         U = self.scores(X)
@@ -347,7 +347,7 @@ class FirstRegression:
 def first_regression(
     engine: Engine, targets: CodedTargets, features: Features, widths: tuple[int, int], report: Report | None = None
 ) -> FirstRegression:
-    """Regress coded columns on features of z, with one penalty per side by generalized cross-validation, in one pass."""
+    """Regress coded columns on features of z in one pass, with one penalty per side by generalized cross-validation."""
     moments = engine.accumulate(MomentSum(features, targets, double=True, centered=True, n_rows=engine.n_rows), report)
     spectrum = Spectrum.of(moments)
     sides = (slice(0, widths[0]), slice(widths[0], None))

@@ -234,8 +234,8 @@ def conditional_independence_test(
       test is repeated on the residuals, and its p-value is the result.
 
     With D components of z and n rows, the test takes time O(n D^2) and memory O(D^2) beside the rows. Tuning takes some
-    tenths of a second more. The attribute `explained` of the result shows how much z explains. If x and y depend on z by
-    a function that has no smooth approximation at the given number of rows, such as one with jumps, p-values are too
+    tenths of a second more. The attribute `explained` of the result shows how much z explains. If x and y depend on z
+    by a function that has no smooth approximation at the given number of rows, such as one with jumps, p-values are too
     small. A `MercerWarning` is raised if a small p-value may be due to this, because residuals of rows that are near
     each other in z are alike, see the attribute `unresolved`.
 

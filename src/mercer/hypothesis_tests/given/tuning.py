@@ -42,8 +42,8 @@ Array = np.ndarray
 # Number of rows of the sample by which lengthscales are tuned: this multiple of the root of the number of all rows,
 # within these bounds. Starting points are compared on fewer.
 PER_ROOT, ROWS, START_ROWS = 6.0, (256, 1000), 224
-# Starting points: multiples of the median distance as the lengthscale of all columns, and of one column where the others
-# hardly matter.
+# Starting points: multiples of the median distance as the lengthscale of all columns, and of one column where the
+# others hardly matter.
 FACTORS, SINGLE_FACTORS, FLAT = (2.0, 1.0, 0.5, 0.25, 0.1, 0.04), (0.5, 0.15, 0.04), 8.0
 # Most columns that are tried alone.
 MOST_SINGLE = 12
@@ -230,12 +230,6 @@ class TunedFeatures(ZFeatures):
     @property
     def n_components(self) -> int:
         return self.base.n_components + sum(2 * W.shape[1] for _, W in self.parts)
-
-    def astype(self, dtype: Any) -> Self:  # noqa: ARG002 - sums are in float64, whatever the rows are
-        return self
-
-    def output_dtype(self, dtype: Any) -> np.dtype:  # noqa: ARG002
-        return np.dtype(np.float64)
 
     def __call__(self, X: Any, out: Array) -> None:
         X = X.toarray() if hasattr(X, "toarray") else X
