@@ -40,8 +40,8 @@ PENALTIES = np.geomspace(1e-9, 1.0, 13)
 FINE_PENALTIES = np.geomspace(1e-12, 1e3, 61)
 # Those of the regressions of components of its residuals, of which z explains little.
 LARGE_PENALTIES = np.geomspace(1e-6, 1e4, 21)
-# Largest share of the rows that the degrees of freedom of that regression are counted as.
-LARGEST_SHARE = 0.99
+# Largest number of degrees of freedom of that regression, relative to the number of rows.
+LARGEST_SHARE = 0.9
 # A conditioning variable is also treated as a category if it has at most this number of distinct values, each of which
 # occurs this number of times on average. All categories together have at most a share of the rows as components.
 MOST_LEVELS, ROWS_PER_LEVEL, LEVEL_SHARE = 64, 8, 8
@@ -372,11 +372,11 @@ def cross_validated(spectrum: Spectrum, side: slice, penalties: Array) -> tuple[
     alphas = penalties * spectrum.largest
     alphas = alphas[alphas > 10 * spectrum.rounding]
     shrink = values / (values + alphas[:, None])  # (p, D)
-    margin = 1 - np.minimum((1 + shrink.sum(axis=1)) / n, LARGEST_SHARE)
+    margin = 1 - (1 + shrink.sum(axis=1)) / n
     gain = (2 - shrink) / (values + alphas[:, None])
     energy = float(spectrum.energy[side].sum())
     left = np.maximum(energy - gain @ np.square(spectrum.rotated[:, side]).sum(axis=1), 1e-14 * energy)
-    scores = left / np.square(margin)
+    scores = np.where(margin > 1 - LARGEST_SHARE, left / np.square(margin), np.inf)
     best = int(np.argmin(scores))
     return float(alphas[best]), max(0.0, 1 - float(scores[best]) / energy) if energy > 0 else 0.0
 
