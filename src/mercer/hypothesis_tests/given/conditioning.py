@@ -332,7 +332,7 @@ class FirstRegression:
     """Regression of the coded columns of x and y on the conditioning variables; its values are the residuals."""
 
     targets: CodedTargets
-    features: Features
+    features: ZFeatures
     spectrum: Spectrum
     coef: Array  # (D, t)
     alphas: tuple[float, float]
@@ -345,7 +345,7 @@ class FirstRegression:
 
 
 def first_regression(
-    engine: Engine, targets: CodedTargets, features: Features, widths: tuple[int, int], report: Report | None = None
+    engine: Engine, targets: CodedTargets, features: ZFeatures, widths: tuple[int, int], report: Report | None = None
 ) -> FirstRegression:
     """Regress coded columns on features of z in one pass, with one penalty per side by generalized cross-validation."""
     moments = engine.accumulate(MomentSum(features, targets, double=True, centered=True, n_rows=engine.n_rows), report)

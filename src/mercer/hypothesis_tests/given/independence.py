@@ -282,7 +282,7 @@ def _tested(
     sample = dense(drawn.X)[rng.permutation(len(drawn.key))]
     enter_stage(report, "learn metric")
     with blas_threads_for(1):
-        targets = BothTargets(*(SideFeatures.of(sample, columns, rng) for columns in sides[:2]))
+        targets = BothTargets(SideFeatures.of(sample, sides[0], rng), SideFeatures.of(sample, sides[1], rng))
         F, _ = targets(Block(0, sample))
         features = conditioning_features(sample, sides[2], F, drawn.seen, rng)
     n_features = (len(sides[0]), len(sides[1]), len(sides[2]))

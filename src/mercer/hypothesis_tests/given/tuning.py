@@ -124,13 +124,12 @@ def tuned_sides(
         Number of all rows, of which the number of rows of the sample that are used is a function.
     """
     rows = sample[: int(np.clip(PER_ROOT * np.sqrt(n_rows), *ROWS))]
-    codings = [ScaledColumnsOf.of(sample, columns), NormalScores.of(sample, columns)]
+    codings: list[Coding] = [ScaledColumnsOf.of(sample, columns), NormalScores.of(sample, columns)]
     inputs = [coding(rows) for coding in codings]
-    targets, owners = [], []
-    for columns_of_side in sides:
-        for coding in (ScaledColumnsOf.of(sample, columns_of_side), NormalScores.of(sample, columns_of_side)):
-            targets.append(leading(coding(rows)))
-            owners.append(coding)
+    owners: list[Coding] = []
+    for side_columns in sides:
+        owners += [ScaledColumnsOf.of(sample, side_columns), NormalScores.of(sample, side_columns)]
+    targets = [leading(coding(rows)) for coding in owners]
     starts = best_starts([U[:START_ROWS] for U in inputs], [T[:START_ROWS] for T in targets])
     found = []
     for side in range(len(sides)):
@@ -193,11 +192,12 @@ def best_starts(inputs: Sequence[Array], targets: Sequence[Array]) -> list[Start
                     if best[i] is None or value > best[i][0]:
                         best[i] = (value, number, kernel, scales, ratio, amplitude[part], L, V[:, part])
     out = []
-    for *start, L, V in best:
+    for value, number, kernel, scales, ratio, amplitude, L, V in best:
         solved = scipy.linalg.solve_triangular(L, V, lower=True, trans="T", check_finite=False)
         inverse, _ = scipy.linalg.lapack.dpotri(L, lower=1)
         errors = solved / np.diagonal(inverse)[:, None]
-        out.append(Start(*start, float(np.square(errors).mean())))
+        error = float(np.square(errors).mean())
+        out.append(Start(value, number, kernel, scales, ratio, amplitude, error))
     return out
 
 
