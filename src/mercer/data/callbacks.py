@@ -42,7 +42,7 @@ CALLBACK_ATTRIBUTES = frozenset(
 
 
 def calling_callbacks(fit: F) -> F:
-    """Decorator of a method ``fit(X, y, sample_weight, ...)`` that calls the callbacks of the estimator.
+    """Return a method ``fit(X, y, sample_weight, ...)`` that calls the callbacks of the estimator.
 
     The fit is the root task. A report of `fit_report` adds the other tasks.
     """
