@@ -30,6 +30,7 @@ from mercer.automatic.search import (
 )
 from mercer.automatic.tables import on_tables
 from mercer.automatic.trials import Trials
+from mercer.data.callbacks import CallbackSupport, calling_callbacks, fit_report
 from mercer.data.results import predictions_and_targets, rowwise
 from mercer.data.sources import Reader, source_of
 from mercer.data.targets import Coding, Labels, Numbers, label_codes, validate_rows
@@ -42,7 +43,6 @@ from mercer.engines import (
     enter_stage,
     report_step,
     reported,
-    stages_of,
 )
 from mercer.engines.base import count_threads
 from mercer.engines.memory import MemoryEngine
@@ -161,7 +161,7 @@ class AllRows:
         return block
 
 
-class AutomaticModel(BaseEstimator, ABC):
+class AutomaticModel(CallbackSupport, BaseEstimator, ABC):
     """Base class of models that choose everything by themselves."""
 
     parameter_domains: ClassVar[Mapping[str, Domain]] = {
@@ -221,6 +221,7 @@ class AutomaticModel(BaseEstimator, ABC):
 
     # ---- fitting ------------------------------------------------------------------------------------
 
+    @calling_callbacks
     @doc
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Choose and fit the model.
@@ -255,7 +256,7 @@ class AutomaticModel(BaseEstimator, ABC):
                     "that can be read again: a list, or an object whose __iter__ starts over."
                 )
                 raise DataError(msg)
-            report = stages_of(owner, self.progress)
+            report = fit_report(self, self.progress)
             with reported(report):
                 self._fit_rows(engine, reader, report, start)
             if self.preprocessor_ is not None:

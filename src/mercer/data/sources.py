@@ -18,6 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import _check_sample_weight
 
+from mercer.data.callbacks import CALLBACK_ATTRIBUTES
 from mercer.data.targets import Coding
 from mercer.engines import Engine, MemoryEngine, StreamEngine, block_rows_for
 from mercer.engines.dask.partitions import same_for_one_row
@@ -252,6 +253,16 @@ def bare(estimator: Any, *, with_names: bool) -> Any:
     return twin
 
 
+def without_callbacks(estimator: Any) -> Any:
+    """Return an estimator that can be sent to workers: itself, or a copy if it has callbacks of scikit-learn."""
+    if not CALLBACK_ATTRIBUTES & vars(estimator).keys():
+        return estimator
+    twin = copy(estimator)
+    for name in CALLBACK_ATTRIBUTES & vars(twin).keys():
+        delattr(twin, name)
+    return twin
+
+
 def without_names(estimator: Any) -> Any:
     """Return a shallow copy of an estimator without feature names, which therefore accepts rows without names.
 
@@ -459,7 +470,8 @@ class DaskRows(Source):
         # Blocks of files have no feature names, so the names of the source are compared here.
         names = getattr(getattr(self.X, "source", None), "feature_names", None)
         check_feature_names(model, names)
-        return lazy_rows(OnRows(function, model if names is None else without_names(model)), self.X)
+        model = without_callbacks(model if names is None else without_names(model))
+        return lazy_rows(OnRows(function, model), self.X)
 
     def in_memory(self, owner: str) -> Any:
         msg = f"{owner} must be rows in memory, or the result of open_rows, got {type(self.X).__name__}. Try compute()."
