@@ -146,8 +146,10 @@ class GaussianProcessClassifier(Classifier):
 
     *Calibration.* The posterior of a classifier is skewed, and its Laplace approximation is too cautious [2]_. With
     ``calibrate=True``, three factors correct it: of the mean, of the variance of the coefficients, and of the variance
-    that landmarks leave out. They minimize the logarithmic loss of a sample of 2000 rows at most, each left out with all
-    its copies, with the coefficients without them approximated by one Newton step. The factor of the mean is at most one for more than two labels.
+    that landmarks leave out. They minimize the logarithmic loss of a sample of 2000 rows at most. Each is left out with
+    all rows that are equal to it, and the coefficients without them are approximated by one Newton step. The factor of
+    the mean is at most one for more than two labels. Lengthscales and amplitude see copies of a row once, unless some
+    of the rows that are equal have different labels.
 
     Probabilities of two labels are exact averages of the logistic function. Those of more labels are averages of the
     softmax over 128 quasi-random normal vectors.

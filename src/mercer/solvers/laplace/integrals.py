@@ -80,7 +80,7 @@ def log_probabilities(mean: Array, variance: Array, codes: Array) -> tuple[Array
             m, s = sign * mean[rows, 0], deviation[rows, 0]
             chosen[rows] = average_logistic(m, s)
             slope, second = logistic_derivatives(m, s)
-            # The average satisfies the heat equation: its derivative in the variance is half the second one in the mean.
+            # By the heat equation, the derivative in the variance is half the second derivative in the mean.
             in_mean[rows, 0], in_deviation[rows, 0] = sign * slope, s * second
         else:
             chosen[rows], in_mean[rows], in_deviation[rows] = softmax_derivatives(
