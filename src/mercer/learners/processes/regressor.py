@@ -48,8 +48,10 @@ __all__ = ["GaussianProcessRegressor"]
 Array = np.ndarray
 # Least number of landmarks of the default map, if there are that many rows.
 LEAST_LANDMARKS = 1024
-# Number of landmarks of the default map if there are near rows, which represent what is local.
-LANDMARKS_BESIDE_NEIGHBORS = 512
+# Least and largest number of landmarks of the default map if there are near rows, which represent what is local, and
+# number of entries of the features of all rows up to which there are more than the least.
+FEW_LANDMARKS, MORE_LANDMARKS = 512, 1024
+ENTRIES_BESIDE_NEIGHBORS = 2**24
 # Number of rows of the sample on which noise is calibrated: their number determines its standard deviation within 1 %.
 # Fewer rows, but no fewer than the least, if rows have many features.
 CALIBRATION_ROWS = 8192
@@ -62,6 +64,12 @@ def landmarks_of_process(kernel: Kernel | None, *, n_rows: int | None = None, ra
     # No more landmarks than rows, where their number is known.
     count = LEAST_LANDMARKS if n_rows is None else min(n_rows, max(LEAST_LANDMARKS, width_for(n_rows)))
     return Nystroem(DEFAULT_KERNEL if kernel is None else kernel, count, random_state=random_state)
+
+
+def landmarks_beside_neighbors(n_rows: int | None) -> int:
+    """Return the largest number of landmarks of the default map if there are near rows."""
+    many = n_rows is not None and n_rows * MORE_LANDMARKS > ENTRIES_BESIDE_NEIGHBORS
+    return FEW_LANDMARKS if many else MORE_LANDMARKS
 
 
 @doc
@@ -157,8 +165,11 @@ class GaussianProcessRegressor(Regressor):
 
     *Near rows.* With `neighbors`, what the features leave is predicted from the rows nearest to each query, so that
     both parts together have the kernel of the map; with all rows near, they are the exact process. If `feature_map` is
-    None, there are 512 landmarks, and the smoothness of the Matern kernel, 1/2, 3/2 or 5/2, is chosen too. Lengthscales
-    minimize leave-one-out losses of mini-batches of rows, each given its nearest rows. Features, near rows or both are
+    None, there are 512 landmarks, or 1024 for at most 16384 rows, and the smoothness of the Matern kernel, 1/2, 3/2 or
+    5/2, is chosen too. Lengthscales minimize leave-one-out losses of mini-batches of rows, each given its nearest rows.
+    These losses hardly depend on long lengthscales, which determine predictions away from the rows. So a Gaussian or
+    Matern kernel of smoothness 5/2 of the highest evidence on `tune_rows` rows is used instead, with the noise of
+    highest evidence, unless squared errors of left-out rows are larger by more than 1 %. Features, near rows or both are
     chosen by the leave-one-out density, and the variance follows the residuals of the near rows [5]_, so that it
     differs between regions. `noise_` and `amplitude_` are those at an average scale. `noise` and `amplitude` can be
     both given or both tuned. There are no covariances and samples. The rows are a part of the model, or stay in their
@@ -293,12 +304,12 @@ class GaussianProcessRegressor(Regressor):
         if self.neighbors is not None:
             self._check_neighbors()
             if isinstance(prototype, Nystroem) and not isinstance(self.feature_map, BaseMap):
-                few = min(prototype.n_components, LANDMARKS_BESIDE_NEIGHBORS)
+                few = min(prototype.n_components, landmarks_beside_neighbors(fit.labeled.n_rows))
                 prototype = fresh_copy(prototype, n_components=few)
         if self.feature_map is None:
             check_replayable(prototype, fit.engine)
             prototype = self._scaled(prototype, fit)
-        self.tuning_ = ()
+        self.tuning_, self._neighbor_alpha = (), None
         if self.lengthscale_tuning is not None:
             prototype = self._tuned(replace(fit, feature_map=prototype))
         fitted = fit.fitted(prototype)
@@ -350,8 +361,9 @@ class GaussianProcessRegressor(Regressor):
             kernel = prototype._kernel()
         if by_near_rows:
             roughness = self.feature_map is None
-            tuned, self.tuning_ = tune_neighbors(self, kernel, fit, roughness=roughness)
-            return prototype.with_kernel(tuned)
+            tuned = tune_neighbors(self, kernel, fit, roughness=roughness)
+            self.tuning_, self._neighbor_alpha = tuned.trials, tuned.alpha
+            return prototype.with_kernel(tuned.kernel)
         seed = seed_of(fit.random_state, "tune")
         enter_stage(fit.report, "tune lengthscales")
         sample = fit.labeled.sum(
@@ -745,8 +757,8 @@ class GaussianProcessRegressor(Regressor):
         Notes
         -----
         Means and variances are those of `predict` without noise. With landmarks, what they leave out is a part of the
-        paths as it is of the variance. It is computed from 4096 random Fourier features of the kernel, so that the
-        covariances of this part have a relative error of about 2 %; the kernel must be shift-invariant. With random
+        paths as it is of the variance. Its variance is exact at every row. Its correlations are those of 4096 random
+        Fourier features of the kernel, which must be shift-invariant. With random
         features and ``variance_method="weight-space"``, paths are as certain as the features are, far from the rows,
         too: use ``variance_method="pathwise"`` or landmarks to explore.
 
