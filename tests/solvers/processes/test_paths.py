@@ -57,7 +57,7 @@ def test_the_residual_of_landmarks_has_its_variance_at_every_row(kernel):
     part = model.sample_path(2).parts[1]
     Z = model.feature_map_.transform(new)
     residual = 1 - np.square(Z).sum(axis=1)
-    rest, _, square = part._rest(new)
+    _, _, square = part._rest(new)
     np.testing.assert_allclose(np.square(part.basis(new)).sum(axis=1), residual, rtol=1e-6, atol=2e-9)
     # Without the factor, errors of random features are large where the residual is small.
     large = residual > 1e-3

@@ -145,7 +145,7 @@ def tune_neighbors(model: Any, kernel: Kernel, fit: Fit, *, roughness: bool) -> 
             ),
             key=lambda tuning: tuning.evidence,
         )
-        found = metric_of(tuned, d)
+        found = metric_of(tuned, X.shape[1])
         errors = [
             held_error(X, rows.targets, rows.weight, name, some, seed, model.n_jobs)
             for name, some in ((chosen, metric), found)
