@@ -3,14 +3,15 @@
 There are five parts, of which `--part` chooses one:
 
 - processes: the comparison that is described below,
-- coverage: coverage of 50, 90 and 95 % intervals on new rows of raw tables, for 256 to 4096 landmarks: at most one point
-  off in the mean, and two on each table but for twice the binomial standard error of its test rows,
+- coverage: coverage of 50, 90 and 95 % intervals on new rows of raw tables, for 256 to 4096 landmarks: at most one
+  point off in the mean, and two on each table but for twice the binomial standard error of its test rows,
 - units: changes of R2 and log density if single columns are multiplied by 1e-6 to 1e6,
 - local: `GaussianProcessRegressor(neighbors=64)` on rows split 80/20, without preparation of columns, against
   scikit-learn's exact process with a lengthscale per column on `--exact-rows` rows, and against GPyTorch's sparse
   variational process (if installed: 1024 inducing points, Matern-5/2 with a lengthscale per column, Adam). RMSE and
   negative log density are in units of the standard deviation of the targets,
-- protein: ours with near rows on 64 % of protein, tested on 20 %; the other 16 %, on which others validate, are not used.
+- protein: ours with near rows on 64 % of protein, tested on 20 %; the other 16 %, on which others validate, are not
+  used.
 
 **processes.** Test RMSE, mean log density of the test targets, and processor seconds of tuning and fitting, on 90/10
 splits; means and

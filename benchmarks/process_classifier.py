@@ -151,10 +151,8 @@ def main() -> None:
             error = gaps.std() / np.sqrt(len(gaps))
             print(f"{name:<10}{who:<14} minus ours: {gaps.mean():+.5f} +- {error:.5f}", flush=True)
             worse += [who] if gaps.mean() < -2 * error else []
-        print(
-            f"{name:<10}log loss at or below all, but for two standard errors: {'missed, ' + ', '.join(worse) if worse else 'met'}",
-            flush=True,
-        )
+        verdict = "missed, " + ", ".join(worse) if worse else "met"
+        print(f"{name:<10}log loss at or below all, but for two standard errors: {verdict}", flush=True)
 
 
 if __name__ == "__main__":

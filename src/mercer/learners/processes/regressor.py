@@ -301,14 +301,17 @@ class GaussianProcessRegressor(Regressor):
             )
             raise ParameterError(msg)
 
+    def _unfitted_map(self, random_state: Any, n_rows: int | None = None) -> BaseMap:
+        prototype = super()._unfitted_map(random_state, n_rows)
+        if self.neighbors is None or isinstance(self.feature_map, BaseMap) or not isinstance(prototype, Nystroem):
+            return prototype
+        most = landmarks_beside_neighbors(n_rows)
+        return fresh_copy(prototype, n_components=most if n_rows is None else min(most, n_rows))
+
     def _fit_map(self, fit: Fit) -> BaseMap:
         prototype = fit.feature_map
         if self.neighbors is not None:
             self._check_neighbors()
-            if isinstance(prototype, Nystroem) and not isinstance(self.feature_map, BaseMap):
-                most = landmarks_beside_neighbors(fit.labeled.n_rows)
-                few = most if fit.labeled.n_rows is None else min(most, fit.labeled.n_rows)
-                prototype = fresh_copy(prototype, n_components=few)
         if self.feature_map is None:
             check_replayable(prototype, fit.engine)
             prototype = self._scaled(prototype, fit)
