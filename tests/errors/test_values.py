@@ -35,6 +35,11 @@ def test_the_first_entry_that_is_not_finite_is_named(value, what):
         fitted.predict(rows)
 
 
+def test_complex_rows_keep_the_message_of_their_own():
+    with pytest.raises(ValueError, match="Complex data not supported"):
+        KernelRidge(SMALL).fit(X + 1j, Y)
+
+
 def test_lengths_are_named():
     text = "inconsistent numbers of samples: needed one entry of y per row, got 20 rows and 19 entries"
     for learner in (KernelRidge(SMALL), KernelRidgeClassifier(SMALL), KernelRidge(SMALL, unlabeled=np.nan)):

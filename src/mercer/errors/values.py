@@ -28,33 +28,31 @@ def explain_values(owner: str, X: Any, y: Any = None) -> None:
     X, y : object
         What was passed as rows and as targets.
     """
+    if np.iscomplexobj(X):
+        return
     try:
-        values = X.tocsr() if sp.issparse(X) else np.asarray(X, dtype=np.float64)
+        values: Any = X.tocsr() if sp.issparse(X) else np.asarray(X, dtype=np.float64)
     except (TypeError, ValueError):
         return
     if values.ndim != 2:
         return
-    bad = ~np.isfinite(values.data if sp.issparse(values) else values)
-    if bad.any():
-        if sp.issparse(values):
-            first = int(np.argmax(bad))
-            row, column = int(np.searchsorted(values.indptr, first, side="right")) - 1, int(values.indices[first])
-            value, rows = (
-                values.data[first],
-                len(np.unique(np.searchsorted(values.indptr, np.flatnonzero(bad), "right"))),
-            )
+    entries = values.tocoo() if sp.issparse(values) else None
+    bad = np.flatnonzero(~np.isfinite(values if entries is None else entries.data))
+    if len(bad):
+        if entries is None:
+            of_bad, columns = np.divmod(bad, values.shape[1])
+            value = values[of_bad[0], columns[0]]
         else:
-            row, column = (int(i) for i in np.argwhere(bad)[0])
-            value, rows = values[row, column], int(bad.any(axis=1).sum())
-        names = getattr(X, "columns", None)
+            of_bad, columns, value = entries.row[bad], entries.col[bad], entries.data[bad[0]]
+        names, column = getattr(X, "columns", None), int(columns[0])
         where = f"column {column}" if names is None else f"column {names[column]!r}"
         what, try_this = "infinity or a value too large", "Replace such entries, or drop these rows."
         if np.isnan(value):
             what = "NaN"
             try_this = "Fill in missing numbers, for instance with scikit-learn's SimpleImputer, or drop these rows."
         msg = (
-            f"Input X contains {what} in {rows} of {values.shape[0]} rows, first in row {row}, {where}. {owner} needs "
-            f"a finite number in every entry. {try_this}"
+            f"Input X contains {what} in {len(np.unique(of_bad))} of {values.shape[0]} rows, first in row "
+            f"{int(of_bad[0])}, {where}. {owner} needs a finite number in every entry. {try_this}"
         )
         raise DataError(msg)
     check_lengths(owner, values, y)

@@ -276,15 +276,15 @@ def fit_neighbors(model: Any, spectrum: Spectrum, scales: Scales, fit: Fit) -> N
             score = min(scored, key=lambda score: score.loss)
             for noise in both_noises(score.alpha, ridge.alpha, criterion):
                 tried.append(fit_parts(noise, parts=("both",), neighbors=(score.n_neighbors,)))
-        if model._neighbor_alpha is not None:
+        if model._neighbor_alpha_ is not None:
             preferred: Parts = "both" if "both" in local.parts else "local"
             count = min((score for one in tried for score in one.scores), key=lambda score: score.loss).n_neighbors
-            tried.append(fit_parts(model._neighbor_alpha, parts=(preferred,), neighbors=(count or local.counts[0],)))
+            tried.append(fit_parts(model._neighbor_alpha_, parts=(preferred,), neighbors=(count or local.counts[0],)))
         # Fits are compared by the density of left-out targets with local scales and heavy tails.
         some = order[:COMPARED_ROWS]
         densities = [float(neighbor_posterior(one, local.problem, some).log_density.sum()) for one in tried]
         found = tried[int(np.argmax(densities))]
-        if model._neighbor_alpha is not None and densities[-1] > max(densities) - LEAST_DENSITY_GAIN:
+        if model._neighbor_alpha_ is not None and densities[-1] > max(densities) - LEAST_DENSITY_GAIN:
             found = tried[-1]
         scores = tuple(
             replace(score, loss=-density) if score.parts == one.parts else score

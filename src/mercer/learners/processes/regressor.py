@@ -301,21 +301,18 @@ class GaussianProcessRegressor(Regressor):
             )
             raise ParameterError(msg)
 
-    def _unfitted_map(self, random_state: Any, n_rows: int | None = None) -> BaseMap:
-        prototype = super()._unfitted_map(random_state, n_rows)
-        if self.neighbors is None or isinstance(self.feature_map, BaseMap) or not isinstance(prototype, Nystroem):
-            return prototype
-        most = landmarks_beside_neighbors(n_rows)
-        return fresh_copy(prototype, n_components=most if n_rows is None else min(most, n_rows))
-
     def _fit_map(self, fit: Fit) -> BaseMap:
         prototype = fit.feature_map
         if self.neighbors is not None:
             self._check_neighbors()
+            if isinstance(prototype, Nystroem) and not isinstance(self.feature_map, BaseMap):
+                n_rows = self._count_rows(fit.engine)
+                few = landmarks_beside_neighbors(n_rows)
+                prototype = fresh_copy(prototype, n_components=few if n_rows is None else min(few, n_rows))
         if self.feature_map is None:
             check_replayable(prototype, fit.engine)
             prototype = self._scaled(prototype, fit)
-        self.tuning_, self._neighbor_alpha = (), None
+        self.tuning_, self._neighbor_alpha_ = (), None
         if self.lengthscale_tuning is not None:
             prototype = self._tuned(replace(fit, feature_map=prototype))
         fitted = fit.fitted(prototype)
@@ -368,7 +365,7 @@ class GaussianProcessRegressor(Regressor):
         if by_near_rows:
             roughness = self.feature_map is None
             tuned = tune_neighbors(self, kernel, fit, roughness=roughness)
-            self.tuning_, self._neighbor_alpha = tuned.trials, tuned.alpha
+            self.tuning_, self._neighbor_alpha_ = tuned.trials, tuned.alpha
             return prototype.with_kernel(tuned.kernel)
         seed = seed_of(fit.random_state, "tune")
         enter_stage(fit.report, "tune lengthscales")
