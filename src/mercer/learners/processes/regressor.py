@@ -312,7 +312,8 @@ class GaussianProcessRegressor(Regressor):
         if self.feature_map is None:
             check_replayable(prototype, fit.engine)
             prototype = self._scaled(prototype, fit)
-        self.tuning_, self._neighbor_alpha_ = (), None
+        self.tuning_ = ()
+        self._neighbor_alpha_: float | None = None
         if self.lengthscale_tuning is not None:
             prototype = self._tuned(replace(fit, feature_map=prototype))
         fitted = fit.fitted(prototype)
