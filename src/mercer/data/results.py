@@ -9,7 +9,7 @@ from functools import wraps
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
+from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from mercer._docs import doc
 from mercer.data.sources import (
@@ -31,6 +31,7 @@ from mercer.data.targets import (
 )
 from mercer.engines import Block
 from mercer.errors import DataError
+from mercer.errors.values import check_lengths
 
 __all__ = ["predictions_and_targets", "rowwise"]
 
@@ -97,7 +98,7 @@ def predictions_and_targets(
         raise DataError(msg)
     else:
         predicted, weight = np.asarray(model.predict(X)), sample_weight
-        check_consistent_length(predicted, y)
+        check_lengths(owner, predicted, y)
     if coding.unlabeled is None:
         check_no_missing_targets(model, y)
         return y, predicted, weight

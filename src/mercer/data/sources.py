@@ -24,6 +24,7 @@ from mercer.engines import Engine, MemoryEngine, StreamEngine, block_rows_for
 from mercer.engines.dask.partitions import same_for_one_row
 from mercer.errors import DataError
 from mercer.errors.columns import check_path
+from mercer.errors.values import explain_weights
 from mercer.io.formats.arrow import BatchStream
 from mercer.io.source import RowSource
 from mercer.io.tables.source import TableSource
@@ -234,7 +235,11 @@ def validated(
         zeros = np.zeros(X.shape[0])
         # All weights of one block may be zero. Solvers raise if the weights of all blocks are zero.
         if not np.array_equal(np.asarray(weight), zeros):
-            zeros = _check_sample_weight(weight, X, dtype=np.float64, ensure_non_negative=True)
+            try:
+                zeros = _check_sample_weight(weight, X, dtype=np.float64, ensure_non_negative=True)
+            except ValueError:
+                explain_weights(owner, weight, X.shape[0])
+                raise
         weight = zeros
     return X, y, weight, coding
 
