@@ -24,6 +24,7 @@ from mercer.data.sources import (
 from mercer.data.targets import (
     Coding,
     as_targets,
+    check_lengths,
     check_no_missing_targets,
     check_unlabeled_value,
     has_target,
@@ -31,7 +32,6 @@ from mercer.data.targets import (
 )
 from mercer.engines import Block
 from mercer.errors import DataError
-from mercer.errors.values import check_lengths
 
 __all__ = ["predictions_and_targets", "rowwise"]
 

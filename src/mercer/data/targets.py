@@ -22,7 +22,7 @@ from sklearn.utils.validation import check_array, column_or_1d, validate_data
 from mercer.engines import Block, some_rows
 from mercer.errors import DataError, ParameterError
 from mercer.errors.columns import check_rows, explain_rows, reads_as_number
-from mercer.errors.values import check_lengths, explain_values
+from mercer.errors.values import explain_lengths, explain_values
 from mercer.linalg.dispatch import canonical, native
 
 __all__ = [
@@ -198,6 +198,12 @@ def validate_rows(estimator: Any, X: Any, *, reset: bool) -> Any:
     with the number and names recorded earlier.
     """
     return as_floats(estimator, X, reset=reset)
+
+
+def check_lengths(owner: str, X: Any, y: Any) -> None:
+    """Raise if there are not as many targets as rows."""
+    if np.ndim(y) == 0 or len(y) != X.shape[0]:
+        explain_lengths(owner, X, y)
 
 
 def as_floats(estimator: Any, X: Any, *y: Any, **options: Any) -> Any:

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 
 from mercer.errors import DataError
 
-__all__ = ["check_lengths", "explain_values", "explain_weights"]
+__all__ = ["explain_lengths", "explain_values", "explain_weights"]
 
 
 def explain_values(owner: str, X: Any, y: Any = None) -> None:
@@ -55,16 +55,17 @@ def explain_values(owner: str, X: Any, y: Any = None) -> None:
             f"{int(of_bad[0])}, {where}. {owner} needs a finite number in every entry. {try_this}"
         )
         raise DataError(msg)
-    check_lengths(owner, values, y)
+    explain_lengths(owner, values, y)
 
 
-def check_lengths(owner: str, X: Any, y: Any, name: str = "y") -> None:
-    """Raise if there are not as many targets as rows."""
-    if y is None or np.ndim(y) == 0 or len(y) == X.shape[0]:
+def explain_lengths(owner: str, X: Any, y: Any) -> None:
+    """Raise an error with both numbers if there are not as many targets as rows."""
+    if y is None or (np.ndim(y) and len(y) == X.shape[0]):
         return
+    entries = f"{len(y)} entries" if np.ndim(y) else "one number"
     msg = (
-        f"{owner}: X and {name} have inconsistent numbers of samples: needed one entry of {name} per row, got "
-        f"{X.shape[0]} rows and {len(y)} entries. Are both of the same part of the data?"
+        f"{owner}: X and y have inconsistent numbers of samples: needed one entry of y per row, got "
+        f"{X.shape[0]} rows and {entries}. Are both of the same part of the data?"
     )
     raise DataError(msg)
 
