@@ -192,9 +192,9 @@ class GridPart:
     def angles_inside(self, X: Any) -> tuple[tuple[Array, ...], Array | None]:
         """Return angles of rows, and whether each row lies in the box up to rounding; None means that all do."""
         offsets, depth = self._offsets(X)
-        inside = None
+        inside: Array | None = None
         if depth is not None:
-            inside = (depth <= SLACK * (self.half + self.reach)[:, None]).all(axis=0)
+            inside = np.asarray((depth <= SLACK * (self.half + self.reach)[:, None]).all(axis=0))
             offsets[:, ~inside] = 0.0
         offsets *= (2 * np.pi * self.spacing)[:, None]
         return tuple(offsets), inside

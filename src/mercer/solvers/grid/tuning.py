@@ -135,7 +135,9 @@ def tune_grid(
     if not search.size:
         return start, ()
     few = slice(None, None, max(1, -(-len(y) // FIRST_ROWS)))
-    some = Sample.of(summands, X[few], y[few], None if weight is None else weight[few], FIRST_COMPONENTS)
+    some: Sample | Blocks = Sample.of(
+        summands, X[few], y[few], None if weight is None else weight[few], FIRST_COMPONENTS
+    )
     most = min(COMPONENTS, max(FIRST_COMPONENTS, 2 * len(y)))
     every = Sample.of(summands, X, y, weight, most)
     starts = [search.first(factor) for factor in (STARTS if lengthscales is not None else STARTS[:1])]
