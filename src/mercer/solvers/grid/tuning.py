@@ -135,13 +135,12 @@ def tune_grid(
     if not search.size:
         return start, ()
     few = slice(None, None, max(1, -(-len(y) // FIRST_ROWS)))
-    some: Sample | Blocks = Sample.of(
-        summands, X[few], y[few], None if weight is None else weight[few], FIRST_COMPONENTS
-    )
+    first = Sample.of(summands, X[few], y[few], None if weight is None else weight[few], FIRST_COMPONENTS)
+    some: Sample | Blocks = first
     most = min(COMPONENTS, max(FIRST_COMPONENTS, 2 * len(y)))
     every = Sample.of(summands, X, y, weight, most)
     starts = [search.first(factor) for factor in (STARTS if lengthscales is not None else STARTS[:1])]
-    if any(search.exceeds(point, some) for point in starts):
+    if any(search.exceeds(point, first) for point in starts):
         few = slice(None, None, max(1, -(-len(y) // BLOCK_ROWS)))
         some = Blocks.of(summands, X[few], y[few], None if weight is None else weight[few])
     found = [search.run(some, point, FIRST_STEPS) for point in starts]
