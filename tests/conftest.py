@@ -21,10 +21,17 @@ The seed is fixed by default, so that a failure repeats; MERCER_TEST_SEEDS=all r
 search.
 """
 
+import gc
 import hashlib
 import os
 import time
+from contextlib import contextmanager
 from datetime import UTC, datetime
+
+# Where processes share the cores, threads that wait for each other take them from the others. Tests that are about
+# threads ask for some. OpenMP reads the variable when it is loaded, here and in the processes that tests start.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import pytest
 import scipy.linalg  # noqa: F401, so that its BLAS is loaded and can be limited
@@ -37,8 +44,6 @@ STARTED = time.monotonic()
 THOROUGH = os.environ.get("MERCER_TEST_SEEDS") == "all"
 SEEDS = range(20260, 20270) if THOROUGH else [20260]
 
-# Where processes share the cores, threads of BLAS that wait for each other take them from the others. Tests that are
-# about these threads ask for some.
 if "PYTEST_XDIST_WORKER" in os.environ:
     threadpool_limits(1, user_api="blas")
 
@@ -55,9 +60,24 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
+    # Workers start with one half of the tests each, and share what is left at the end: most fixtures of a file are
+    # made in one worker only.
+    if getattr(config.option, "dist", "no") == "load":
+        config.option.dist = "worksteal"
     named = any("::" in argument for argument in config.args)
     if not (config.option.all or config.option.markexpr or named):
         config.option.markexpr = "not slow"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """Collect the tests, whose millions of objects stay, without a search for garbage among them then or later."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest deselects by marks
@@ -86,6 +106,25 @@ def mark_slow_cases(items):
         quick = cover_parameters([item.callspec.params for item in cases], *mark.args, **mark.kwargs)
         for position in set(range(len(cases))) - set(quick):
             cases[position].add_marker(pytest.mark.slow)
+
+
+@pytest.fixture(scope="session")
+def little_effort():
+    """Return a context in which models without arguments try less; the rules by which members are compared hold."""
+
+    @contextmanager
+    def context():
+        from mercer.automatic import models
+        from mercer.solvers.local import metric_search
+
+        with pytest.MonkeyPatch.context() as patch:
+            for name in ("STEPS", "WARM_STEPS", "SHARED_STEPS", "FULL_STEPS", "LAST_STEPS"):
+                patch.setattr(metric_search, name, 10)
+            patch.setattr(models, "MOST_PARTS", 1)
+            patch.setattr(models, "MOST_MEMBERS", 4)
+            yield
+
+    return context
 
 
 @pytest.fixture(params=SEEDS, ids=lambda seed: f"seed{seed}")

@@ -21,8 +21,9 @@ def steps():
 
 
 @pytest.fixture(scope="module")
-def demo(steps):
-    return run_demo(n_components=32, random_state=1, data_sets=["wine"], progress=lambda *step: steps.append(step))
+def demo(steps, little_effort):
+    with little_effort():
+        return run_demo(n_components=32, random_state=1, data_sets=["wine"], progress=lambda *step: steps.append(step))
 
 
 def test_race_has_a_model_without_arguments_and_three_of_scikit_learn(demo):

@@ -46,6 +46,18 @@ n_jobs : int or None, default=None
 feature_map : BaseMap, Kernel or None, default=None
     Feature map, cloned before it is fitted; or a kernel, whose default map is used (see
     `mercer.maps.default_map`); None means ``RandomFourier()``, a Gaussian kernel of median lengthscale.""",
+    "jackknife_rows": """\
+X, y : array-like or CSR of shape (n, d), array-like of shape (n,) or (n, t)
+    The rows and targets of the fit, all of them, which was without weights.""",
+    "jackknife": """\
+Jackknife
+    ``jackknife.interval(X, level)`` returns the intervals of jackknife+ for new rows [JK]_. If rows are
+    exchangeable, they contain a new target with a probability of at least ``2 * level - 1``, and usually of
+    about `level`, whatever the distribution of the rows is. The guarantee is for parameters and features
+    that do not depend on these rows. `predictions`, `residuals` and `leverages` are attributes.""",
+    "jackknife_paper": """\
+.. [JK] Barber, Candes, Ramdas, Tibshirani (2021), Predictive inference with the jackknife+, Annals of
+   Statistics.""",
     "progress": """\
 progress : bool, default=False
     Whether to show a progress bar.""",

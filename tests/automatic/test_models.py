@@ -17,20 +17,12 @@ from mercer.automatic import models
 from mercer.automatic import search as search_module
 from mercer.automatic.copies import without_copies
 from mercer.engines.base import OutOfTimeError
-from mercer.solvers.local import metric_search
 
 
 @pytest.fixture(scope="module", autouse=True)
-def few_steps():
-    """Try less, so that tests are quick; the rules by which members are compared do not change."""
-    patch = pytest.MonkeyPatch()
-    for name in ("STEPS", "WARM_STEPS", "SHARED_STEPS", "FULL_STEPS", "LAST_STEPS"):
-        if hasattr(metric_search, name):
-            patch.setattr(metric_search, name, 10)
-    patch.setattr(models, "MOST_PARTS", 2)
-    patch.setattr(models, "MOST_MEMBERS", 4)
-    yield
-    patch.undo()
+def few_steps(little_effort):
+    with little_effort():
+        yield
 
 
 def table(n, seed=0):

@@ -32,13 +32,11 @@ def test_map(feature_map):
 
 
 @pytest.mark.covering(1, learner=type)
-@pytest.mark.covering(1, learner=type)
 @pytest.mark.parametrize("learner", LEARNERS, ids=repr)
 def test_learner(learner):
     check_learner(learner)
 
 
-@pytest.mark.covering(1, learner=type)
 @pytest.mark.covering(1, learner=type)
 @pytest.mark.parametrize("learner", LEARNERS, ids=repr)
 def test_learner_on_every_engine(learner):

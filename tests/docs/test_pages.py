@@ -18,6 +18,7 @@ LONG = {
     "guide/coming_from",
     "guide/error_bars",
     "guide/few_labels",
+    "guide/files",
     "guide/how_good",
     "guide/maps",
     "guide/serve",
@@ -25,8 +26,13 @@ LONG = {
     "guide/tune",
     "quickstart",
     "theory/audits",
+    "theory/clusters-and-tests",
     "theory/compositions",
+    "theory/directions",
     "theory/fourier",
+    "theory/learned-metrics",
+    "theory/neurons",
+    "theory/quadrature",
     "theory/sketches",
 }
 

@@ -191,6 +191,7 @@ def test_few_rows_are_searched_exactly_without_a_warning(n):
     np.testing.assert_array_equal(found, nearest_neighbors(X, count, search="exact", seed=0)[0])
 
 
+@pytest.mark.slow  # half a minute, in which functions are compiled
 def test_warnings_of_pynndescent_about_missed_neighbors_are_suppressed():
     pytest.importorskip("pynndescent")
     X = np.repeat(
@@ -202,6 +203,7 @@ def test_warnings_of_pynndescent_about_missed_neighbors_are_suppressed():
     assert search == "approximate"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("gap", "warned"), [(1e3, False), (1e8, True)])
 def test_rows_that_float32_cannot_distinguish_warn(gap, warned):
     pytest.importorskip("pynndescent")

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from mercer import (
-    Deformed,
     Gaussian,
     KernelLogisticRegression,
     KernelRidge,
@@ -16,7 +15,7 @@ from mercer import (
     RandomFourier,
 )
 from mercer.engines import MemoryEngine
-from mercer.learners.checkpointing import check_seeds, checkpointed, fingerprint_of, seeded
+from mercer.learners.checkpointing import check_seeds, checkpointed, fingerprint_of
 
 X = np.random.default_rng(0).normal(size=(40, 3))
 
@@ -62,17 +61,6 @@ def test_missing_seeds_inside_of_parameters_raise():
 def test_generators_raise(moving):
     with pytest.raises(ParameterError, match=rf"feature_map__random_state .* got {type(moving).__name__}\. Try"):
         check_seeds(ridge(seed=moving))
-
-
-def test_parts_without_a_seed_get_one():
-    feature_map = ProductMap(Gaussian() * Gaussian(), 20)
-    one, two = seeded(feature_map, 3).random_state, seeded(ProductMap(Gaussian() * Gaussian(), 20), 4).random_state
-    assert isinstance(one, int)
-    assert one != two
-    assert seeded(ProductMap(Gaussian() * Gaussian(), 20), 3).random_state == one
-    assert seeded(RandomFourier(Gaussian(), random_state=7), 3).random_state == 7
-    nested = seeded(Deformed(RandomFourier(Gaussian(), 20)), 3)
-    assert nested.random_state != nested.feature_map.random_state  # draws of their own
 
 
 def engine():

@@ -97,6 +97,29 @@ def test_blocks_dask_and_checkpoints_give_the_same_model(model, targets, method,
         np.testing.assert_allclose(found, expected, atol=close)
 
 
+@pytest.mark.parametrize(
+    "feature_map",
+    [RandomFourier(Gaussian(1.0), 16), ScaledColumns(Nystroem(Gaussian(1.0), 16, landmarks="uniform"))],
+    ids=["map", "nested map"],
+)
+@pytest.mark.parametrize(
+    "learner", [KernelRidge, KernelRidgeClassifier, KernelSVC, KernelPCA, KernelLogisticRegression]
+)
+def test_the_seed_of_a_learner_is_that_of_a_map_without_a_seed(learner, feature_map):
+    X = np.random.default_rng(0).normal(size=(80, 3))
+    y = X[:, 0] if learner is KernelRidge else X[:, 0] > 0
+    drawn = [
+        learner(feature_map, random_state=seed).fit(X, y).feature_map_.transform(X)
+        for seed in (0, 0, 1, np.random.default_rng(0), np.random.default_rng(0), None)
+    ]
+    assert np.array_equal(drawn[0], drawn[1])
+    assert np.array_equal(drawn[3], drawn[4])
+    for other in (drawn[2], drawn[5]):
+        assert not np.array_equal(drawn[0], other)
+    seeded = feature_map.__class__(**{**feature_map.get_params(deep=False), "random_state": 7})
+    assert np.array_equal(learner(seeded, random_state=0).fit(X, y).feature_map_.transform(X), seeded.fit_transform(X))
+
+
 def test_widths_grow_with_the_rows():
     widths = [width_for(n) for n in (1, 1024, 1025, 4096, 4097, 65_536, 262_145, 10**9)]
     assert widths == [256, 256, 512, 512, 1024, 2048, 4096, 4096]

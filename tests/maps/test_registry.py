@@ -2,13 +2,16 @@
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 import mercer
 from mercer import (
     Deformed,
+    FeatureGraph,
     Gaussian,
     KernelRidge,
     Laplacian,
+    LearnedMetric,
     NeighborGraph,
     Nystroem,
     ParameterError,
@@ -18,6 +21,7 @@ from mercer import (
     RandomFourier,
     RandomMaclaurin,
     ResampledFourier,
+    ScaledColumns,
     SphericalRadial,
     TensorSketch,
 )
@@ -27,6 +31,7 @@ from mercer.maps.registry import (
     check_grows,
     explicit_map,
     map_width,
+    seeded,
     table,
     unfitted_map,
 )
@@ -77,6 +82,31 @@ def test_a_map_is_copied_and_not_fitted():
     assert found is not given
     assert not hasattr(found, "features_")
     assert found.get_params() == given.get_params()  # its own seed and width
+
+
+def test_parts_without_a_seed_get_one():
+    assert seeded(RandomFourier(), None).random_state is None
+    feature_map = ProductMap(Gaussian() * Gaussian(), 20)
+    one, two = seeded(feature_map, 3).random_state, seeded(ProductMap(Gaussian() * Gaussian(), 20), 4).random_state
+    assert isinstance(one, int)
+    assert one != two
+    assert seeded(ProductMap(Gaussian() * Gaussian(), 20), 3).random_state == one
+    assert seeded(RandomFourier(Gaussian(), random_state=7), 3).random_state == 7
+
+
+def test_a_seed_that_is_given_anywhere_in_a_nested_map_is_not_replaced():
+    X = np.random.default_rng(0).normal(size=(30, 2))
+    for wrapper, options in ((Deformed, {}), (ScaledColumns, {}), (LearnedMetric, {"rounds": 1})):
+        outer = wrapper(RandomFourier(Gaussian(), 20), random_state=3, **options)
+        inner = wrapper(RandomFourier(Gaussian(), 20, random_state=3), **options)
+        for model in (outer, inner):
+            drawn = [seeded(clone(model), seed).fit(X, X[:, 0]).transform(X) for seed in (0, 1)]
+            assert np.array_equal(*drawn)
+            assert np.array_equal(drawn[0], clone(model).fit(X, X[:, 0]).transform(X))
+    free = seeded(Deformed(RandomFourier(Gaussian(), 20), FeatureGraph(random_state=None)), 3)
+    assert isinstance(free.random_state, int)
+    assert isinstance(free.graph.random_state, int)
+    assert free.random_state != free.graph.random_state  # draws of their own
 
 
 def test_a_kernel_or_none_gets_its_default_map():

@@ -6,8 +6,9 @@ from mercer.diagnostics.demo import run_demo
 
 
 @pytest.fixture(scope="session")
-def demo():
-    return run_demo(n_components=32, random_state=0, data_sets=["diabetes"])
+def demo(little_effort):
+    with little_effort():
+        return run_demo(n_components=32, random_state=0, data_sets=["diabetes"])
 
 
 @pytest.fixture(scope="session")

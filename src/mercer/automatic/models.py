@@ -481,8 +481,8 @@ class AutomaticModel(BaseEstimator, ABC):
         shown = ", ".join(f"{name} ({kernels[name]:.0%})" for name in sorted(kernels, key=lambda k: -kernels[k])[:4])
         count = f"{len(self._members)} member{'s'[: len(self._members) - 1]}"
         lines.append(f"Kernels and metrics, {count}: {shown}.")
-        count = max(one.member.n_neighbors for one in self._members if one.member is not None)
-        near = f"{count} near rows"
+        most = max(one.member.n_neighbors for one in self._members if one.member is not None)
+        near = f"{most} near rows"
         parts = {"global": "all rows through landmarks", "local": near, "both": f"landmarks and {near}"}
         used = dict.fromkeys(one.learner.local_.parts for one in self._members)
         lines.append(

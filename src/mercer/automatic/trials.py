@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from mercer.errors.packages import data_frame, optional_module
+from mercer.errors.packages import axes_of, data_frame
 
 __all__ = ["Trial", "Trials"]
 
@@ -108,10 +108,8 @@ class Trials:
         -------
         matplotlib Axes
         """
-        plt = optional_module("matplotlib.pyplot", "Trials.plot", "'mercer[report]'")
         names = list(dict.fromkeys(trial.name for trial in self.trials))
-        if ax is None:
-            ax = plt.subplots(figsize=(7, 1.2 + 0.26 * len(names)), layout="constrained")[1]
+        ax = axes_of(ax, "Trials", (7, 1.2 + 0.26 * len(names)))
         sizes = sorted({trial.n_rows for trial in self.trials})
         for color, size in enumerate(sizes):
             some = [trial for trial in self.trials if trial.n_rows == size]

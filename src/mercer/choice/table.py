@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from mercer.choice.trials import Trial
-from mercer.errors.packages import data_frame, optional_module
+from mercer.errors.packages import axes_of, data_frame, optional_module
 from mercer.maps.base import DrawnMap
 
 __all__ = ["MapChoice"]
@@ -108,8 +108,8 @@ class MapChoice:
         -------
         matplotlib Axes
         """
-        plt = optional_module("matplotlib.pyplot", "MapChoice.plot", "'mercer[report]'")
-        ax = plt.subplots(figsize=(7.5, 4.8), layout="constrained")[1] if ax is None else ax
+        ax = axes_of(ax, "MapChoice", (7.5, 4.8))
+        ticker = optional_module("matplotlib.ticker", "MapChoice.plot", "'mercer[report]'")
         tried = [trial for trial in self.trials if 0 < trial.error < float("inf")]
         for name in dict.fromkeys(trial.name for trial in tried):
             mine = sorted((t for t in tried if t.name == name), key=lambda trial: trial.n_components)
@@ -140,8 +140,8 @@ class MapChoice:
         ax.set(xscale="log", yscale="log", xlabel="number of components", ylabel=ERROR_LABELS[self.error])
         widths = sorted({trial.n_components for trial in tried})
         ax.set_xticks(_spaced(widths))
-        ax.xaxis.set_major_formatter(plt.ScalarFormatter())
-        ax.xaxis.set_minor_locator(plt.NullLocator())
+        ax.xaxis.set_major_formatter(ticker.ScalarFormatter())
+        ax.xaxis.set_minor_locator(ticker.NullLocator())
         ax.set_title(re.sub(r"\d+\.\d{4,}", lambda number: f"{float(number[0]):.4g}", self.kernel), fontsize=10)
         ax.grid(visible=True, alpha=0.3)
         ax.legend(fontsize=8, frameon=False)

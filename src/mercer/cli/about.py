@@ -7,7 +7,7 @@ from typing import Annotated, Any, Optional
 
 import typer
 
-from mercer.cli.output import check_target, one_line_errors, print_json
+from mercer.cli.output import check_stdout, check_target, one_line_errors, print_json
 from mercer.errors import MercerError
 
 DEFAULT_PAGE = "mercer-demo.html"
@@ -50,9 +50,7 @@ def demo(
     Example:
       mercer demo -o demo.html
     """
-    if as_json and output == "-":
-        msg = "--json and --output - both write to stdout. Pass a file as --output."
-        raise typer.BadParameter(msg)
+    check_stdout(output, as_json)
     with one_line_errors():
         from mercer.report.page import missing_packages
 

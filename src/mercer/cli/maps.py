@@ -22,7 +22,7 @@ from mercer.cli.options import (
     TimeLimit,
     show_progress,
 )
-from mercer.cli.output import check_targets, one_line_errors, print_json
+from mercer.cli.output import check_stdout, check_targets, one_line_errors, print_json
 
 Table = Annotated[str, typer.Argument(metavar="TABLE", help="csv, parquet or arrow files; - for CSV on stdin.")]
 ModelFile = Annotated[
@@ -63,9 +63,7 @@ def transform(
       mercer transform new.csv -o features.parquet --n-components 64
     """
     with one_line_errors():
-        if as_json and output == "-":
-            msg = "--json and --output - both write to stdout. Pass a file as --output."
-            raise typer.BadParameter(msg)
+        check_stdout(output, as_json)
         check_targets(output, save)
         from mercer.workflows import transform_file
 
@@ -251,9 +249,7 @@ def cluster(
       mercer cluster new.csv --n-clusters 3 -o clusters.csv
     """
     with one_line_errors():
-        if as_json and output == "-":
-            msg = "--json and --output - both write to stdout. Pass a file as --output."
-            raise typer.BadParameter(msg)
+        check_stdout(output, as_json)
         check_targets(output, save)
         from mercer.workflows import cluster_file
 

@@ -23,7 +23,7 @@ from mercer.cli.options import (
     command_line,
     show_progress,
 )
-from mercer.cli.output import announce, check_targets, one_line_errors, print_json
+from mercer.cli.output import announce, check_stdout, check_targets, one_line_errors, print_json
 
 Table = Annotated[str, typer.Argument(metavar="TABLE", help="csv, parquet or arrow files; - for CSV on stdin.")]
 Model = Annotated[str, typer.Argument(metavar="MODEL", help="Model file, as `mercer fit` writes it.")]
@@ -184,7 +184,7 @@ def predict(
       mercer predict model.mercer new.csv -o predictions.csv
     """
     with one_line_errors():
-        _one_stdout(output, as_json)
+        check_stdout(output, as_json)
         check_targets(output)
         from mercer.workflows import predict_file
 
@@ -323,9 +323,3 @@ def export(
 
         for line in export_lines(result):
             typer.echo(line)
-
-
-def _one_stdout(output: str, as_json: bool) -> None:
-    if as_json and output == "-":
-        msg = "--json and --output - both write to stdout. Pass a file as --output."
-        raise typer.BadParameter(msg)

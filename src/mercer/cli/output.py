@@ -15,7 +15,7 @@ import typer
 
 from mercer.errors import MercerError, ParameterError
 
-__all__ = ["announce", "check_target", "check_targets", "one_line_errors", "print_json"]
+__all__ = ["announce", "check_stdout", "check_target", "check_targets", "one_line_errors", "print_json"]
 
 INTERRUPTED = 130
 
@@ -44,6 +44,13 @@ def check_targets(*outputs: str | None) -> None:
         if absolute.count(path) > 1:
             msg = f"Two outputs are the same file, {path}. Pass different names."
             raise ParameterError(msg)
+
+
+def check_stdout(output: str | None, as_json: bool) -> None:
+    """Raise an error if both the output and a description as JSON would be written to stdout."""
+    if as_json and output == "-":
+        msg = "--json and --output - both write to stdout. Pass a file as --output."
+        raise typer.BadParameter(msg)
 
 
 def print_json(value: Any) -> None:

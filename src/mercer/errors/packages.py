@@ -22,6 +22,14 @@ def optional_module(name: str, owner: str, install: str) -> Any:
         raise MissingPackageError(msg) from error
 
 
+def axes_of(ax: Any, owner: str, figsize: tuple[float, float]) -> Any:
+    """Return the given Matplotlib axes, or those of a new figure for the method `plot` of `owner` if `ax` is None."""
+    if ax is not None:
+        return ax
+    plt = optional_module("matplotlib.pyplot", f"{owner}.plot", "'mercer[report]'")
+    return plt.subplots(figsize=figsize, layout="constrained")[1]
+
+
 def data_frame(rows: list[dict[str, Any]], owner: str) -> Any:
     """Return a pandas DataFrame of rows that are given as dictionaries."""
     return optional_module("pandas", owner, "pandas").DataFrame(rows)

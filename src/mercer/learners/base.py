@@ -111,7 +111,7 @@ block_size : int or None, default=None
     rounding error only.""",
     "seed_of_map": """\
 random_state : int, Generator, RandomState or None, default=None
-    Seed of the map, where `feature_map` is a kernel or None.""",
+    Seed of the map, unless `feature_map` is a map with a seed of its own.""",
     "progress": """\
 progress : bool or callable, default=False
     True shows the stage of the fit, the fraction done and the remaining time: on a terminal, in a notebook, or as lines
@@ -338,10 +338,10 @@ class Learner(BaseEstimator, ABC):
                 prototype = self._unfitted_map(self.random_state, self._count_rows(engine))
                 self._fit_rows(self._fit_of(engine, prototype, self.random_state, previous), reader)
             else:
-                from mercer.learners.checkpointing import checkpointed, seeded
+                from mercer.learners.checkpointing import checkpointed
 
                 with checkpointed(self, engine, checkpoint) as (engine, random_state):
-                    prototype = seeded(self._unfitted_map(random_state, self._count_rows(engine)), engine.seed)
+                    prototype = self._unfitted_map(random_state, self._count_rows(engine))
                     self._fit_rows(self._fit_of(engine, prototype, random_state, previous), reader)
         return self
 

@@ -19,10 +19,8 @@ import scipy.sparse as sp
 from mercer.engines import Checkpoint, CheckpointedEngine, Engine
 from mercer.errors import ParameterError
 from mercer.io.digests import digest_of
-from mercer.maps.base import BaseMap
-from mercer.statistics.sample import seed_of
 
-__all__ = ["checkpointed", "fingerprint_of", "seeded"]
+__all__ = ["checkpointed", "fingerprint_of"]
 
 # Parameters that change no bit of the result.
 WITHOUT_EFFECT = ("n_jobs", "progress", "verbose")
@@ -116,17 +114,3 @@ def _inside(name: str, value: Any) -> list[tuple[str, Any]]:
     if is_dataclass(value) and not isinstance(value, type):
         return [(f"{name}.{field.name}", getattr(value, field.name)) for field in fields(value)]
     return []
-
-
-def seeded(feature_map: BaseMap, seed: int) -> BaseMap:
-    """Set all missing seeds of an unfitted map, and return the map.
-
-    Every parameter `random_state` whose value is None, of the map or of a map nested in it, is replaced by a number
-    that is derived from `seed` and the name of the parameter.
-    """
-    seeds = {
-        name: seed_of(seed, name)
-        for name, value in feature_map.get_params().items()
-        if name.split("__")[-1] == "random_state" and value is None
-    }
-    return feature_map.set_params(**seeds)

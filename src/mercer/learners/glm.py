@@ -354,13 +354,13 @@ class KernelLogisticRegression(LossClassifier):
     >>> from sklearn.datasets import load_digits
     >>> from sklearn.model_selection import train_test_split
     >>> from mercer import KernelLogisticRegression
-    >>> X, y = load_digits(return_X_y=True)
+    >>> X, y = load_digits(n_class=4, return_X_y=True)
     >>> X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=0)
     >>> model = KernelLogisticRegression(C=10.0, random_state=0).fit(X_train, y_train)
     >>> bool(model.score(X_test, y_test) > 0.97)
     True
     >>> model.predict_proba(X_test).shape
-    (450, 10)
+    (180, 4)
     """
 
     loss = Logistic()
@@ -422,7 +422,7 @@ class KernelSVC(LossClassifier):
     >>> from sklearn.datasets import load_digits
     >>> from sklearn.model_selection import train_test_split
     >>> from mercer import KernelSVC
-    >>> X, y = load_digits(return_X_y=True)
+    >>> X, y = load_digits(n_class=4, return_X_y=True)
     >>> X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=0)
     >>> model = KernelSVC(random_state=0).fit(X_train, y_train)
     >>> bool(model.score(X_test, y_test) > 0.97)

@@ -78,7 +78,7 @@ class KernelKMeans(Clusterer):
     %(block_size)s
     %(n_jobs)s
     random_state : int, Generator, RandomState or None, default=None
-        Seed of the starts, and of the map where `feature_map` is a kernel or None.
+        Seed of the starts, and of the map, unless `feature_map` is a map with a seed of its own.
     progress : bool or callable, default=False
         True shows the stage of the fit and the number of passes: on a terminal, in a notebook, or as lines of a log, by
         the logger "mercer" or on standard error. A callable receives a `Progress` after each pass.

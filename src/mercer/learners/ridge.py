@@ -237,6 +237,7 @@ class KernelRidge(Regressor):
             mean, std = mean[:, 0], None if std is None else std[:, 0]
         return (mean, std) if return_std else mean
 
+    @doc
     def jackknife(self, X: Any, y: Any) -> Jackknife:
         """Return leave-one-out predictions of the rows of the fit, and intervals with a guarantee from them.
 
@@ -245,21 +246,15 @@ class KernelRidge(Regressor):
 
         Parameters
         ----------
-        X, y : array-like or CSR of shape (n, d), array-like of shape (n,) or (n, t)
-            The rows and targets of the fit, all of them, which was without weights.
+        %(jackknife_rows)s
 
         Returns
         -------
-        Jackknife
-            ``jackknife.interval(X, level)`` returns the intervals of jackknife+ for new rows [JK]_. If rows are
-            exchangeable, they contain a new target with a probability of at least ``2 * level - 1``, and usually of
-            about `level`, whatever the distribution of the rows is. The guarantee is for a penalty and features
-            that do not depend on these rows. `predictions`, `residuals` and `leverages` are attributes.
+        %(jackknife)s
 
         References
         ----------
-        .. [JK] Barber, Candes, Ramdas, Tibshirani (2021), Predictive inference with the jackknife+, Annals of
-           Statistics.
+        %(jackknife_paper)s
 
         Examples
         --------
@@ -343,8 +338,8 @@ class KernelRidgeClassifier(Classifier):
     %(block_size)s
     %(n_jobs)s
     random_state : int, Generator, RandomState or None, default=None
-        Seed of the map, where `feature_map` is a kernel or None, and of the sample on which probabilities are
-        calibrated.
+        Seed of the map, unless `feature_map` is a map with a seed of its own, and of the sample on which probabilities
+        are calibrated.
     %(progress)s
 
     Attributes

@@ -7,6 +7,7 @@ last. A user's own map is not in the table: it is passed as an object wherever a
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from typing import Any, Literal, NamedTuple
 
@@ -14,6 +15,7 @@ from mercer.errors import ParameterError
 from mercer.errors.spellings import object_hint
 from mercer.kernels import Kernel
 from mercer.maps.base import BaseMap, DrawnMap, fresh_copy
+from mercer.statistics.sample import seed_of
 
 __all__ = [
     "Entry",
@@ -22,6 +24,7 @@ __all__ = [
     "explicit_map",
     "map_width",
     "maps_for",
+    "seeded",
     "table",
     "unfitted_map",
     "why",
@@ -136,7 +139,7 @@ def unfitted_map(owner: str, choice: Any, random_state: Any, **options: Any) -> 
     choice : BaseMap, Kernel or None
         A map, which is copied; or a kernel, whose default map is used; or None, as in `default_map`.
     random_state : int, Generator, RandomState or None
-        Seed of the default map. A map that is passed as `choice` has its own seed.
+        Seed of the default map, and of a map that is passed as `choice` with ``random_state=None``.
     **options
         Further parameters of the default map.
 
@@ -147,7 +150,27 @@ def unfitted_map(owner: str, choice: Any, random_state: Any, **options: Any) -> 
     if choice is None or isinstance(choice, Kernel):
         return default_map(choice, random_state=random_state).set_params(**options)
     given_map(owner, choice).check()
-    return fresh_copy(choice)
+    return seeded(fresh_copy(choice), random_state)
+
+
+def seeded(feature_map: BaseMap, random_state: Any) -> BaseMap:
+    """Set the missing seeds of an unfitted map, and return the map. If `random_state` is None, nothing is changed.
+
+    A parameter `random_state` that is None, of the map or of an object nested in it, is replaced by a number that is
+    derived from `random_state` and the name of the parameter. There are two exceptions, since a map gives its seed to
+    its inner map: an inner map needs no seed of its own, and a map whose inner map has a seed gets that one.
+    """
+    if random_state is None:
+        return feature_map
+    seeds = {name: seed for name, seed in feature_map.get_params().items() if name.split("__")[-1] == "random_state"}
+    for name in sorted(seeds, key=lambda name: name.count("__")):  # outer maps first
+        outer = name.removesuffix("feature_map__random_state") + "random_state"
+        if seeds[name] is not None or seeds.get(outer) is not None:
+            continue
+        inner = rf"{name.removesuffix('random_state')}(feature_map__)+random_state"
+        given = [seed for other, seed in seeds.items() if seed is not None and re.fullmatch(inner, other)]
+        seeds[name] = given[0] if given else seed_of(random_state, name)
+    return feature_map.set_params(**seeds)
 
 
 def map_width(owner: str, choice: Any) -> int:

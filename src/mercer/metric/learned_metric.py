@@ -14,12 +14,13 @@ from mercer._docs import doc
 from mercer.data.targets import Coding, HasTarget, Labels, Numbers, has_target, label_codes, label_signs
 from mercer.engines import Engine, FilteredEngine, Report, enter_stage
 from mercer.errors import DataError, ParameterError
-from mercer.errors.packages import optional_module
+from mercer.errors.packages import axes_of
 from mercer.kernels import Kernel, Matern
 from mercer.kernels.base import dense64
-from mercer.maps.base import BaseMap, DrawnMap, check_replayable, fresh_copy
+from mercer.maps.base import DrawnMap, check_replayable, fresh_copy
 from mercer.maps.landmarks import Nystroem
 from mercer.metric.features import MetricFeatures, MetricRows
+from mercer.metric.inner_map import MapOfTransformedRows
 from mercer.metric.inputs import MetricInputs, deviation, equal_rows
 from mercer.metric.near_rows import FULL_UP_TO as NEAR_FULL_UP_TO
 from mercer.metric.near_rows import NearMetric, learn_from_near_rows, profiles_of
@@ -70,7 +71,7 @@ class RowsOfMap:
 
 
 @doc
-class LearnedMetric(BaseMap):
+class LearnedMetric(MapOfTransformedRows):
     r"""Feature map of a kernel whose metric is learned from the targets.
 
     The kernel is :math:`k(M^{1/2} x, M^{1/2} y)` with a kernel k and a positive semi-definite matrix M, which gives
@@ -175,7 +176,6 @@ class LearnedMetric(BaseMap):
     """
 
     needs: ClassVar[str] = "to be the outermost map, since it learns from the targets"
-    scales_columns: ClassVar[bool] = True
     parameter_domains: ClassVar[Mapping[str, Domain]] = {
         "method": Choice("gradients", "neighbors"),
         "metric": Choice("auto", "full", "diagonal") | Instance(Callable, "a callable"),  # type: ignore[arg-type]
@@ -185,13 +185,10 @@ class LearnedMetric(BaseMap):
         "targets": Choice("auto", "numbers", "labels"),
         "max_rows": Integer(1) | Choice(None),
     }
-    kernel_: Kernel
-    _sampled_rows: Array | None
     feature_map_: DrawnMap
     rounds_: MetricRounds
     metric_: Array
     importances_: Array
-    scales_: Array
 
     def __init__(
         self,
@@ -224,35 +221,6 @@ class LearnedMetric(BaseMap):
     def unbiased(self) -> bool | str:
         return "the kernel itself is learned from the rows, and depends on the draw of the inner map"
 
-    @property
-    def built_from_rows(self) -> bool:
-        return self._inner_map().built_from_rows
-
-    @property
-    def fitted_rows_(self) -> Array | None:
-        """Hashes of the rows that landmarks were chosen from; None if the inner map was not built from rows."""
-        return self._sampled_rows
-
-    @property
-    def residual_is_kernel(self) -> bool:  # type: ignore[override]
-        """Whether the kernel minus the approximate kernel is positive semi-definite."""
-        return self._inner_map().residual_is_kernel
-
-    @property
-    def kernel(self) -> Kernel | None:
-        """The kernel of the inner map, of rows in the metric."""
-        return self._inner_map().kernel
-
-    @property
-    def width(self) -> int:
-        return self.features_.n_components if hasattr(self, "features_") else self._inner_map().width
-
-    def with_kernel(self, kernel: Kernel) -> Self:
-        return fresh_copy(self, feature_map=self._inner_map().with_kernel(kernel))
-
-    def _kernel(self) -> Kernel:
-        return self._inner_map()._kernel()
-
     def _inner_map(self) -> DrawnMap:
         """Return the parameter `feature_map`, or the default map with the largest number of landmarks if it is None."""
         if self.feature_map is None:
@@ -273,9 +241,6 @@ class LearnedMetric(BaseMap):
             if callable(self.metric):
                 msg = "LearnedMetric: a callable metric needs method='gradients', got method='neighbors'."
                 raise ParameterError(msg)
-
-    def needs_rows(self) -> bool:
-        return True
 
     @property
     def refuses_rows(self) -> str | None:
@@ -510,12 +475,10 @@ class LearnedMetric(BaseMap):
         matplotlib Axes
         """
         self._check_fitted()
-        plt = optional_module("matplotlib.pyplot", "LearnedMetric.plot", "'mercer[report]'")
         order = np.argsort(-self.importances_, kind="stable")[:most][::-1]
         names = getattr(self, "feature_names_in_", None)
         labels = [f"column {i}" if names is None else str(names[i]) for i in order]
-        if ax is None:
-            ax = plt.subplots(figsize=(6.5, 1.2 + 0.26 * len(order)), layout="constrained")[1]
+        ax = axes_of(ax, "LearnedMetric", (6.5, 1.2 + 0.26 * len(order)))
         ax.barh(np.arange(len(order)), self.importances_[order], color="C0", height=0.7)
         ax.set_yticks(np.arange(len(order)), labels)
         ax.set(xlabel="share of squared distances, of scaled columns", ylim=(-0.6, len(order) - 0.4))

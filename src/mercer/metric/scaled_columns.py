@@ -13,10 +13,11 @@ from mercer._docs import doc
 from mercer.engines import Engine, FilteredEngine, Report, enter_stage
 from mercer.errors import DataError, ParameterError
 from mercer.errors.spellings import object_hint
-from mercer.kernels import Gaussian, Kernel
+from mercer.kernels import Gaussian
 from mercer.maps.base import BaseMap, DrawnMap, check_replayable, fresh_copy
 from mercer.maps.fourier import RandomFourier
 from mercer.metric.features import MetricFeatures, MetricRows
+from mercer.metric.inner_map import MapOfTransformedRows
 from mercer.metric.inputs import MetricInputs
 from mercer.parameters import Domain
 from mercer.statistics import RowSample, row_hashes
@@ -32,7 +33,7 @@ NO_ROWS = "All sample weights are zero: there is nothing to fit."
 
 
 @doc
-class ScaledColumns(BaseMap):
+class ScaledColumns(MapOfTransformedRows):
     r"""Feature map of rows whose columns are divided by their spread, so that their units do not matter.
 
     The spread of a column is its standard deviation, after values beyond the quantiles 0.01 and 0.99 have been moved to
@@ -85,13 +86,8 @@ class ScaledColumns(BaseMap):
     """
 
     needs: ClassVar[str] = "to be the outermost map, since columns are scaled before any other map"
-    scales_columns: ClassVar[bool] = True
     parameter_domains: ClassVar[Mapping[str, Domain]] = {}
-    kernel_: Kernel
-    feature_map_: BaseMap
-    scales_: Array
     features_: MetricFeatures
-    _sampled_rows: Array | None
 
     def __init__(
         self, feature_map: BaseMap | None = None, *, random_state: Any = None, n_jobs: int | None = None
@@ -103,7 +99,6 @@ class ScaledColumns(BaseMap):
     # ---- the contract of BaseMap --------------------------------------------------------------
 
     def _inner_map(self) -> BaseMap:
-        """Return the parameter `feature_map`, or the default map if it is None; raise if it cannot be an inner map."""
         inner = RandomFourier(Gaussian("median")) if self.feature_map is None else self.feature_map
         if not isinstance(inner, BaseMap):
             msg = f"ScaledColumns: feature_map must be a mercer map such as Nystroem(), got {inner!r}."
@@ -132,48 +127,12 @@ class ScaledColumns(BaseMap):
             changes["n_jobs"] = self.n_jobs
         return fresh_copy(inner, **changes)
 
-    def _current_map(self) -> BaseMap:
-        """Return the fitted inner map, or the unfitted one before a fit."""
-        return self.feature_map_ if hasattr(self, "feature_map_") else self._inner_map()
-
     @property
     def unbiased(self) -> bool | str:
         return self._inner_map().unbiased
 
-    @property
-    def built_from_rows(self) -> bool:
-        return self._current_map().built_from_rows
-
-    @property
-    def fitted_rows_(self) -> Array | None:
-        """Hashes of the rows that the inner map was built from; None if it was not built from rows."""
-        return self._sampled_rows
-
-    @property
-    def residual_is_kernel(self) -> bool:  # type: ignore[override]
-        """Whether the kernel minus the approximate kernel is positive semi-definite."""
-        return self._current_map().residual_is_kernel
-
-    @property
-    def kernel(self) -> Kernel | None:
-        """The kernel of the inner map, of scaled rows."""
-        return self._inner_map().kernel
-
-    @property
-    def width(self) -> int:
-        return self.features_.n_components if hasattr(self, "features_") else self._inner_map().width
-
-    def with_kernel(self, kernel: Kernel) -> Self:
-        return fresh_copy(self, feature_map=self._inner_map().with_kernel(kernel))
-
-    def _kernel(self) -> Kernel:
-        return self._inner_map()._kernel()
-
     def check(self) -> None:
         self._inner_map().check()
-
-    def needs_rows(self) -> bool:
-        return True
 
     def _variance(self, X: Any, Y: Any) -> Array:
         inputs = self.features_.inputs

@@ -103,9 +103,13 @@ class ScaledPairs:
         with np.errstate(over="ignore"):
             return float(np.exp(2 * longest))
 
-    def term(self, n: int, log_factor: Array | float, sign: float = 1.0) -> Array:
-        """Return ``sign * exp(log_factor)`` times s(x) s(y) (x . y)^n for each pair."""
-        cosines = self.directions.inner ** int(n)
+    def term(self, n: int, log_factor: Array | float, sign: float = 1.0, cosines: Array | None = None) -> Array:
+        """Return ``sign * exp(log_factor)`` times s(x) s(y) (x . y)^n for each pair.
+
+        `cosines` are the values ``directions.inner**n``, if they are known already.
+        """
+        if cosines is None:
+            cosines = self.directions.inner ** int(n)
         with np.errstate(over="ignore", under="ignore", divide="ignore"):
             log_scale = self.log_prefactors + n * (self.log_left + self.log_right)
             return sign * np.sign(cosines) * np.exp(log_factor + log_scale + np.log(np.abs(cosines)))

@@ -1,5 +1,7 @@
 """Closed-form variances of Maclaurin features."""
 
+from itertools import combinations_with_replacement
+
 import mpmath as mp
 import numpy as np
 import pytest
@@ -44,6 +46,7 @@ def factor_moment(projection, u, v):
 
 def exact_variance(fitted_map, x, y):
     """Return the variance of a plan for a Gaussian kernel, term by term in arbitrary precision."""
+    n_terms = 900
     [part] = fitted_map.kernel_.series_parts()
     rate, shift = mp.mpf(part.decay), fitted_map.features_.parts[0].prepare.shift
     u, v = ([mp.mpf(float(a)) for a in row - shift] for row in (x, y))
@@ -56,11 +59,15 @@ def exact_variance(fitted_map, x, y):
             n = stratum.degrees[0]
             total += (rate**n / mp.factorial(n)) ** 2 * (moment**n - t ** (2 * n)) / stratum.n_components
         elif stratum.kind == "random":
-            likely = stratum.distribution.probability(np.arange(3000))
-            a = [rate**n / mp.factorial(n) for n in range(3000)]
-            second = mp.fsum(a[n] ** 2 / mp.mpf(float(likely[n])) * moment**n for n in range(900) if likely[n])
-            mean = mp.fsum(a[n] * t**n for n in range(900) if likely[n])
-            total += (second - mean**2) / stratum.n_components
+            likely = stratum.distribution.probability(np.arange(n_terms))
+            second, mean = [], []
+            coefficient = moment_power = t_power = mp.mpf(1)
+            for n in range(n_terms):
+                if likely[n]:
+                    second.append(coefficient**2 / mp.mpf(float(likely[n])) * moment_power)
+                    mean.append(coefficient * t_power)
+                coefficient, moment_power, t_power = coefficient * rate / (n + 1), moment_power * moment, t_power * t
+            total += (mp.fsum(second) - mp.fsum(mean) ** 2) / stratum.n_components
     return decay * total
 
 
@@ -73,10 +80,10 @@ def test_variance_of_far_rows_is_the_exact_sum(plan, projection):
     Y = np.array([[0.3, -0.2, 0.1], [8.0, 0.0, 0.0], [9.0, 9.0, 9.0], [-12.0, 10.0, 3.0], [0.0, 0.0, 24.0]])
     variance = m.variance(Y)
     with mp.workdps(60):
-        for i, x in enumerate(Y):
-            for j, y in enumerate(Y):
-                expected = exact_variance(m, x, y)
-                assert float(abs(variance[i, j] - expected)) <= 1e-9 * float(expected) + 1e-15
+        for i, j in combinations_with_replacement(range(len(Y)), 2):
+            expected = exact_variance(m, Y[i], Y[j])
+            for value in (variance[i, j], variance[j, i]):
+                assert float(abs(value - expected)) <= 1e-9 * float(expected) + 1e-15
 
 
 def test_variance_is_infinite_but_never_nan_beyond_float64():

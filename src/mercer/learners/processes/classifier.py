@@ -91,7 +91,7 @@ class GaussianProcessClassifier(Classifier):
     %(block_size)s
     %(n_jobs)s
     random_state : int, Generator, RandomState or None, default=None
-        Seed of the samples, and of the map where `feature_map` is a kernel or None.
+        Seed of the samples, and of the map, unless `feature_map` is a map with a seed of its own.
     %(progress)s
 
     Attributes

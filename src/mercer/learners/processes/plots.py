@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from mercer.errors import ParameterError
-from mercer.errors.packages import optional_module
+from mercer.errors.packages import axes_of
 
 __all__ = ["plot_classifier", "plot_regressor"]
 
@@ -20,6 +20,8 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 INK = "#1f2328"
 # Number of points of a line, and of each side of a grid.
 POINTS, SIDE = 400, 80
+# Width and height of a new figure.
+SIZE = (6.4, 4.4)
 # Part of the range of the rows that is shown beyond them.
 MARGIN = 0.15
 # Largest number of rows that are drawn.
@@ -45,7 +47,7 @@ def plot_regressor(model: Any, X: Any, y: Any, ax: Any, *, target: int, level: f
     rows, targets = drawn_rows(model, X, y)
     values = None if targets is None else column_of(np.asarray(targets, dtype=np.float64), target)
     name = type(model).__name__
-    ax = axes_of(ax, name)
+    ax = axes_of(ax, name, SIZE)
     if rows.shape[1] == 1:
         grid = line_of(rows)
         mean, function = (column_of(part, target) for part in at(model.predict, grid, return_std=True))
@@ -87,7 +89,7 @@ def plot_classifier(model: Any, X: Any, y: Any, ax: Any) -> Any:
         Axes to draw into; None makes new ones.
     """
     rows, labels = drawn_rows(model, X, y)
-    ax = axes_of(ax, type(model).__name__)
+    ax = axes_of(ax, type(model).__name__, SIZE)
     known = None if labels is None else np.asarray(labels)
     if rows.shape[1] == 1:
         grid = line_of(rows)
@@ -163,14 +165,6 @@ def drawn_rows(model: Any, X: Any, y: Any) -> tuple[Array, Any]:
         chosen = np.sort(np.random.default_rng(0).permutation(n)[:MOST_ROWS])
         rows, targets = rows[chosen], None if targets is None else targets[chosen]
     return rows, targets
-
-
-def axes_of(ax: Any, owner: str) -> Any:
-    """Return the given axes, or new ones."""
-    if ax is not None:
-        return ax
-    plt = optional_module("matplotlib.pyplot", f"{owner}.plot", "'mercer[report]'")
-    return plt.subplots(figsize=(6.4, 4.4), layout="constrained")[1]
 
 
 def column_of(values: Array, target: int) -> Array:

@@ -108,7 +108,7 @@ class GaussianProcessRegressor(Regressor):
     %(block_size)s
     %(n_jobs)s
     random_state : int, Generator, RandomState or None, default=None
-        Seed of the sample, and of the map where `feature_map` is a kernel or None.
+        Seed of the sample, and of the map, unless `feature_map` is a map with a seed of its own.
     %(progress)s
 
     Attributes
@@ -669,6 +669,7 @@ class GaussianProcessRegressor(Regressor):
         draws = mean[:, :, None] + posterior.deviations(X, Z, int(n_samples), as_generator(random_state))
         return draws[:, 0] if self._single else draws
 
+    @doc
     def jackknife(self, X: Any, y: Any) -> Jackknife:
         """Return leave-one-out predictions of the rows of the fit, and intervals with a guarantee from them.
 
@@ -677,21 +678,15 @@ class GaussianProcessRegressor(Regressor):
 
         Parameters
         ----------
-        X, y : array-like or CSR of shape (n, d), array-like of shape (n,) or (n, t)
-            The rows and targets of the fit, all of them, which was without weights.
+        %(jackknife_rows)s
 
         Returns
         -------
-        Jackknife
-            ``jackknife.interval(X, level)`` returns the intervals of jackknife+ for new rows [JK]_. If rows are
-            exchangeable, they contain a new target with a probability of at least ``2 * level - 1``, and usually of
-            about `level`, whatever the distribution of the rows is. The guarantee is for a kernel, noise and landmarks
-            that do not depend on these rows. `predictions`, `residuals` and `leverages` are attributes.
+        %(jackknife)s
 
         References
         ----------
-        .. [JK] Barber, Candes, Ramdas, Tibshirani (2021), Predictive inference with the jackknife+, Annals of
-           Statistics.
+        %(jackknife_paper)s
 
         Examples
         --------

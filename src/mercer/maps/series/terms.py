@@ -280,7 +280,8 @@ def _term_moments(a: Array, pairs: ScaledPairs, projection: ProjectionName) -> t
     powers, squares = np.zeros((2, len(a), len(pairs.log_prefactors)))
     for n in np.flatnonzero(a):
         log_a = math.log(abs(a[n]))
-        moment = second_moment_of_component(projection, pairs.directions, int(n), pairs.directions.inner ** int(n))
-        powers[n] = pairs.term(int(n), log_a, float(np.sign(a[n])))
+        power = pairs.directions.inner ** int(n)
+        moment = second_moment_of_component(projection, pairs.directions, int(n), power)
+        powers[n] = pairs.term(int(n), log_a, float(np.sign(a[n])), power)
         squares[n] = pairs.square(np.maximum(moment, 0.0), (int(n), int(n)), 2 * log_a)
     return powers, squares
