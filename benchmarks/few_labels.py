@@ -1,8 +1,9 @@
 """Few labels, many rows: accuracy beside Poisson learning on one graph, rows outside the graph, time and memory.
 
-    python benchmarks/few_labels.py --data DIR [--parts mnist outside eigenvectors million] [--draws 100] [--quick]
+    python benchmarks/few_labels.py --data DIR [--parts mnist outside joined sensitivity ...] [--draws 100]
 
-DIR holds mnist.npz. Every setting of ours is selected by the labels of a draw.
+DIR holds mnist.npz, and for `sensitivity` letter.npz, adult.npz, covtype.npz and usps.npz. Every setting of ours is
+selected by the labels of a draw.
 
 mnist
     MNIST, all 70,000 rows on 50 principal components, one graph of ten neighbors for all methods; 1, 2, 3 and 5 labels
@@ -11,6 +12,16 @@ mnist
     the unlabeled rows. PoissonMBO takes half a minute per draw; `--slow-draws` limits it and ours with class sizes.
 outside
     The same with the graph of the first 60,000 rows: accuracy on their unlabeled rows, and on the 10,000 others.
+joined
+    10,000 labels of MNIST's 60,000 training rows, as in Table 1 of Ionescu et al. (2017): `FewLabelClassifier` with
+    landmarks (`--landmarks`) beside 400 eigenvectors, and the same landmarks alone: the lower error of
+    `KernelRidgeClassifier` and of `FewLabelClassifier` with all weight on the landmarks. Errors in the graph and on the
+    10,000 test rows, for `--splits` choices of the labels. The map and the graph are computed once, and all settings
+    are selected by the labels of a split.
+sensitivity
+    Errors by the numbers of neighbors and eigenvectors on data sets on which no setting was chosen, with five labels
+    per class: 2500 rows each of letter, adult, covtype and MNIST's test file, scikit-learn's digits and two moons, and
+    USPS for comparison. Beside them the numbers of least left-out loss, and the best ones in hindsight.
 eigenvectors
     400 eigenvectors of the graph of 60,000 rows: processor time beside SciPy's eigsh on one thread.
 million
@@ -26,20 +37,29 @@ import resource
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from harness import Check, Report, format_table, parser_for
+from sklearn.datasets import load_digits, make_moons
 
-from mercer import FewLabelClassifier, NeighborGraph
+from mercer import FewLabelClassifier, Gaussian, KernelRidgeClassifier, NeighborGraph, Nystroem
 from mercer.graphs.basis import smoothest_eigenvectors
 
+PARTS = ("mnist", "outside", "joined", "sensitivity", "eigenvectors", "million")
 RATES = (1, 2, 3, 5)
 COMPONENTS = 300
 PRINCIPAL = 50
 KEPT_OUT = 10_000
+JOINED_LABELS, JOINED_COMPONENTS = 10_000, 400
+SENSITIVITY_ROWS, SENSITIVITY_LABELS = 2500, 5
+NEIGHBORS, COMPONENTS_TRIED = (5, 7, 10, 15, 20), (50, 150, 300)
+# Lengthscale relative to the median distance, as `ionescu.py` selects it on labeled rows.
+JOINED_SCALE = 0.7
 
 
 def mnist(data: Path) -> tuple[np.ndarray, np.ndarray]:
@@ -154,6 +174,108 @@ def run_outside(X: np.ndarray, y: np.ndarray, draws: int, slow: int, rates: tupl
         report.checks.append(Check(f"{rate} labels per class: inside minus outside", mean[0] - mean[1], at_most=1.0))
 
 
+def run_joined(data: Path, splits: int, landmarks: int, report: Report) -> None:
+    """Compare landmarks joined with a graph with the same landmarks alone."""
+    with np.load(data / "mnist.npz") as file:
+        X, X_new = (file[name].astype(np.float32) / 255 for name in ("X_train", "X_test"))
+        y, y_new = (file[name].astype(int) for name in ("y_train", "y_test"))
+    sample = X[np.sort(np.random.default_rng(0).permutation(len(X))[:1000])]
+    kernel = Gaussian(JOINED_SCALE * float(Gaussian("median").resolve(sample).lengthscale))
+    feature_map = Nystroem(kernel, landmarks, landmarks="uniform", random_state=0, n_jobs=1)
+    model = FewLabelClassifier(
+        NeighborGraph(10),
+        JOINED_COMPONENTS,
+        feature_map=feature_map,
+        scale_columns=False,
+        random_state=0,
+        n_jobs=1,
+    )
+    found = []
+    for split in range(splits):
+        labeled = np.sort(np.random.default_rng([5, split]).choice(len(y), JOINED_LABELS, replace=False))
+        rest = np.setdiff1d(np.arange(len(y)), labeled)
+        known = labels_of(y, labeled)
+        start = time.process_time()
+        model = model.relabel(known) if split else model.fit(X, known)
+        ours = [float(np.mean(model.transduction_[rest] != y[rest])), 1 - model.score(X_new, y_new)]
+        seconds = time.process_time() - start
+        alone = KernelRidgeClassifier(feature_map, alpha="loo", unlabeled=-1, n_jobs=1).fit(X, known)
+        plain = [1 - alone.score(X[rest], y[rest]), 1 - alone.score(X_new, y_new)]
+        setting = model.selected_.setting
+        model.set_params(balance=0.0).relabel(known)  # the map alone with our selection: the better of both counts
+        plain[0] = min(plain[0], float(np.mean(model.transduction_[rest] != y[rest])))
+        plain[1] = min(plain[1], 1 - model.score(X_new, y_new))
+        model.set_params(balance="loo")
+        found.append((ours, plain))
+        print(
+            f"split {split}: in the graph {100 * ours[0]:.2f} %, alone {100 * plain[0]:.2f} %; new rows "
+            f"{100 * ours[1]:.2f} %, alone {100 * plain[1]:.2f} %; {setting}; {seconds:.0f} s",
+            flush=True,
+        )
+    report.results["joined"] = found
+    ratios = np.array([[ours[i] / plain[i] for i in (0, 1)] for ours, plain in found])
+    for name, values, target in zip(("in the graph", "new rows"), ratios.T, (0.75, 0.80), strict=True):
+        error = f" (standard error {values.std(ddof=1) / np.sqrt(splits):.3f})" if splits > 1 else ""
+        print(f"joined, {name}: error over that of the map alone {values.mean():.3f}{error}", flush=True)
+        report.checks.append(Check(f"joined, {name}: error / map alone", float(values.mean()), at_most=target))
+
+
+def small_sets(data: Path) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
+    """Yield names, rows and labels."""
+    for name, rows, labels in (
+        ("letter", "X_train", "y_train"),
+        ("adult", "X_train", "y_train"),
+        ("covtype", "X", "y"),
+        ("mnist", "X_test", "y_test"),
+        ("usps", "X_train", "y_train"),
+    ):
+        with np.load(data / f"{name}.npz") as file:
+            X, y = file[rows], file[labels].astype(int)
+        some = np.random.default_rng(4).permutation(len(y))[:SENSITIVITY_ROWS]
+        yield name, X[some].astype(np.float32), y[some]
+    X, y = load_digits(return_X_y=True)
+    yield "digits", X.astype(np.float32), y
+    X, y = make_moons(1500, noise=0.15, random_state=0)
+    yield "two moons", X.astype(np.float32), y
+
+
+def run_sensitivity(data: Path, draws: int, report: Report) -> None:
+    """Compare numbers of neighbors and eigenvectors."""
+    table = []
+    for name, X, y in small_sets(data):
+        classes, counts = np.unique(y, return_counts=True)
+        few = np.isin(y, classes[counts < 3 * SENSITIVITY_LABELS])  # hardly any row would remain without a label
+        X, y = X[~few], y[~few]
+        drawn = [labels_of(y, draw(y, SENSITIVITY_LABELS, seed)) for seed in range(draws)]
+        errors, losses = {}, {}
+        for setting in product(NEIGHBORS, COMPONENTS_TRIED):
+            model = FewLabelClassifier(NeighborGraph(setting[0]), setting[1], random_state=0, n_jobs=1).fit(X, drawn[0])
+            found = []
+            for known in drawn:
+                model.relabel(known)
+                rest = known < 0
+                found.append((100 * float(np.mean(model.transduction_[rest] != y[rest])), model.left_out_loss_))
+            errors[setting], losses[setting] = np.array(found).T
+        by_labels = [min(losses, key=lambda setting, i=i: losses[setting][i]) for i in range(draws)]
+        chosen = np.array([errors[setting][i] for i, setting in enumerate(by_labels)])
+        default = errors[10, 300]
+        hindsight = min(errors, key=lambda setting: errors[setting].mean())
+        gap = chosen - default
+        row = (
+            name,
+            *(f"{np.mean([errors[k, c].mean() for c in COMPONENTS_TRIED]):.1f}" for k in NEIGHBORS),
+            *(f"{np.mean([errors[k, c].mean() for k in NEIGHBORS]):.1f}" for c in COMPONENTS_TRIED),
+            f"{default.mean():.1f}",
+            f"{chosen.mean():.1f} ({gap.mean():+.1f}, {gap.std(ddof=1) / np.sqrt(draws):.1f})",
+            f"{errors[hindsight].mean():.1f} {hindsight}",
+        )
+        print(*row, sep="  ", flush=True)
+        table.append(row)
+        report.results[f"sensitivity {name}"] = {str(key): values.tolist() for key, values in errors.items()}
+    heads = (*(f"{k} neighbors" for k in NEIGHBORS), *(f"{c} vectors" for c in COMPONENTS_TRIED))
+    print(format_table(("data", *heads, "10, 300", "by labels (gap, s.e.)", "hindsight"), table))
+
+
 def run_eigenvectors(X: np.ndarray, report: Report) -> None:
     """Compare processor times of eigenvectors."""
     from scipy.sparse.linalg import eigsh
@@ -221,10 +343,12 @@ def main() -> None:
     """Run the benchmark."""
     parser = parser_for(__doc__.splitlines()[0], 1, 1)
     parser.add_argument("--data", type=Path, help="directory of mnist.npz")
-    parser.add_argument("--parts", nargs="+", default=["mnist", "outside", "eigenvectors", "million"])
+    parser.add_argument("--parts", nargs="+", default=list(PARTS))
     parser.add_argument("--draws", type=int, default=100)
     parser.add_argument("--slow-draws", type=int, default=100)
     parser.add_argument("--rates", type=int, nargs="+", default=list(RATES))
+    parser.add_argument("--splits", type=int, default=5)
+    parser.add_argument("--landmarks", type=int, default=3000)
     parser.add_argument("--rows", type=int, nargs="+", default=[100_000, 300_000, 1_000_000])
     parser.add_argument("--fit", type=int, help="fit so many generated rows in this process, and print a record")
     options = parser.parse_args()
@@ -236,12 +360,16 @@ def main() -> None:
     report = Report("few_labels", {"parts": options.parts, "draws": draws, "slow draws": slow, "rates": rates})
     report.judged = not options.quick and draws == slow == 100
     report.begin()
-    if set(options.parts) - {"million"}:
+    if set(options.parts) & {"mnist", "outside", "eigenvectors"}:
         X, y = mnist(options.data)
     if "mnist" in options.parts:
         run_mnist(X, y, draws, slow, rates, report)
     if "outside" in options.parts:
         run_outside(X, y, draws, slow, rates, report)
+    if "joined" in options.parts:
+        run_joined(options.data, 1 if options.quick else options.splits, options.landmarks, report)
+    if "sensitivity" in options.parts:
+        run_sensitivity(options.data, draws, report)
     if "eigenvectors" in options.parts:
         run_eigenvectors(X, report)
     if "million" in options.parts:

@@ -44,6 +44,7 @@ from mercer import (
 )
 from mercer.graphs.laplacian import GraphLaplacian
 from mercer.maps.base import BaseMap
+from mercer.reproduce.papers.ionescu import median_distance
 
 COLUMNS = {"usps": 4000, "usps-test": 4000, "g50c": 4000, "text": 4000, "mnist-small": 4000, "mnist": 10_000}
 MAPS = {"mnist": "nystroem"}
@@ -131,20 +132,14 @@ class Ridge:
         return self.classes[(values + self.mean).argmax(axis=1)]
 
 
-def median_of(X: Any) -> float:
-    """Return the median distance of pairs of rows."""
-    sample = X[np.sort(np.random.default_rng(0).permutation(X.shape[0])[:1000])]
-    return float(Gaussian("median").resolve(sample).lengthscale)
-
-
 def fourier(trial: Trial, scale: float, columns: int, seed: int = 0) -> BaseMap:
     """Return the fitted plain map of random frequencies."""
-    return RandomFourier(Gaussian(scale * median_of(trial.X)), columns, random_state=seed).fit(trial.X[:1])
+    return RandomFourier(Gaussian(scale * median_distance(trial.X)), columns, random_state=seed).fit(trial.X[:1])
 
 
 def landmarks(trial: Trial, scale: float, columns: int, seed: int = 0) -> BaseMap:
     """Return the fitted plain map of rows drawn from the graph."""
-    kernel = Gaussian(scale * median_of(trial.X))
+    kernel = Gaussian(scale * median_distance(trial.X))
     return Nystroem(kernel, min(columns, trial.X.shape[0]), landmarks="uniform", random_state=seed).fit(trial.X)
 
 
@@ -274,7 +269,7 @@ def spread(trial: Trial, setting: tuple[int, float]) -> Errors:
 def self_train(trial: Trial, plain: tuple[float, float], threshold: float, columns: int) -> Errors:
     """Return the errors of self-training of ridge classification with the plain map."""
     scale, ridge = plain
-    feature_map = RandomFourier(Gaussian(scale * median_of(trial.X)), columns, random_state=0)
+    feature_map = RandomFourier(Gaussian(scale * median_distance(trial.X)), columns, random_state=0)
     base = KernelRidgeClassifier(feature_map, alpha=float(ridge))
     model = SelfTrainingClassifier(base, threshold=threshold).fit(trial.X, with_unknown(trial))
     guessed = model.predict(trial.X)[trial.judged]  # there may be none

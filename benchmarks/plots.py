@@ -1,27 +1,16 @@
-"""Plots of the benchmarks: bars relative to a limit, lines against rows, and a grid of errors."""
+"""Plots of the benchmarks: bars relative to a limit, lines against rows, and errors by method."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
-from matplotlib.ticker import EngFormatter, FixedLocator, LogLocator, NullFormatter, StrMethodFormatter
+from matplotlib.ticker import EngFormatter, FixedLocator, NullFormatter, StrMethodFormatter
 
 OURS, OTHERS, LIMIT = "#1b6ca8", "#b0b7bf", "#5b636b"
 Points = Sequence[tuple[float, float]]
-
-
-@dataclass(frozen=True)
-class Panel:
-    """Lines of one panel of a grid: theirs and ours by name, and the best of ours."""
-
-    theirs: Mapping[str, Points]
-    ours: Mapping[str, Points]
-    best: Points
 
 
 def color(name: str, limits: Sequence[str]) -> str:
@@ -76,38 +65,6 @@ def bars(panels: Mapping[str, Mapping[str, float]], limits: Sequence[str], label
     return path
 
 
-def beside(
-    left: Mapping[str, Mapping[str, float | None]],
-    right: Mapping[str, Mapping[str, float | None]],
-    labels: tuple[str, str],
-    path: Path,
-) -> Path:
-    """Draw two panels of points, a line for each row of a table, a mark for each method; the right one logarithmic."""
-    figure = Figure(figsize=(11, 1.2 + 0.4 * len(left)), layout="constrained")
-    panels = figure.subplots(1, 2, sharey=True)
-    methods = list(dict.fromkeys(name for row in left.values() for name in row))
-    marks = dict(zip(methods, zip("s^voD", (LIMIT, OTHERS, OTHERS, OURS, OURS), strict=True), strict=False))
-    named: set[str] = set()
-    for axes, table, label in zip(panels, (left, right), labels, strict=True):
-        for height, row in enumerate(table.values()):
-            known = [value for value in row.values() if value is not None]
-            axes.plot([min(known), max(known)], [height, height], color=OTHERS, linewidth=0.8, zorder=0)
-            for name, value in row.items():
-                if value is not None:
-                    mark, ink = marks[name]
-                    axes.plot(value, height, mark, color=ink, markersize=6, label=None if name in named else name)
-                    named.add(name)
-        axes.set_xlabel(label, fontsize=9)
-        axes.spines[["top", "right"]].set_visible(False)
-    panels[1].set_xscale("log")
-    plain_ticks(panels[1])
-    panels[0].set_yticks(range(len(left)), list(left), fontsize=8)
-    panels[0].invert_yaxis()
-    panels[0].legend(frameon=False, fontsize=8)
-    figure.savefig(path, dpi=120)
-    return path
-
-
 def against_rows(
     rows: Sequence[int], seconds: Sequence[float], gigabytes: Sequence[float], title: str, path: Path
 ) -> Path:
@@ -131,61 +88,6 @@ def against_rows(
     top.yaxis.set_minor_formatter(NullFormatter())
     for axes in (top, bottom):
         axes.spines[["top", "right"]].set_visible(False)
-    figure.savefig(path, dpi=120)
-    return path
-
-
-def grid(panels: Mapping[tuple[str, str], Panel], rival: str, label: str, path: Path) -> Path:
-    """Draw a grid of errors against n on logarithmic axes: theirs grey, ours blue, the best of ours thick.
-
-    Parameters
-    ----------
-    panels : dict of (str, str) to Panel
-        Row and column of the grid to its lines.
-    rival : str
-        The line of theirs to compare with, drawn darker.
-    label : str
-        What the vertical axes show.
-    path : Path
-        File to write; its suffix chooses the format.
-    """
-    rows, columns = (list(dict.fromkeys(key[side] for key in panels)) for side in (0, 1))
-    figure = Figure(figsize=(2.9 * len(columns) + 0.6, 2.5 * len(rows) + 0.7), layout="constrained")
-    axes_of = figure.subplots(len(rows), len(columns), squeeze=False, sharex=True)
-    names = list(dict.fromkeys(name for panel in panels.values() for name in panel.theirs))
-    markers = dict(zip(names, "sD*v^oPX", strict=False))
-    for i, row in enumerate(rows):
-        for j, column in enumerate(columns):
-            axes, panel = axes_of[i, j], panels.get((row, column))
-            if panel is None:
-                axes.set_visible(False)
-                continue
-            for points in panel.ours.values():
-                axes.semilogy(*zip(*points, strict=True), color=OURS, linewidth=0.7, alpha=0.35)
-            for name, points in panel.theirs.items():
-                tone = LIMIT if name == rival else OTHERS
-                axes.semilogy(*zip(*points, strict=True), color=tone, marker=markers[name], markersize=4, linewidth=1)
-            axes.semilogy(*zip(*panel.best, strict=True), color=OURS, marker="o", markersize=4, linewidth=2)
-            # Decades where there are several, and at least a few numbers where there is none.
-            low, high = axes.get_ylim()
-            subs = (1.0,) if high / low > 30 else (1.0, 2.0, 5.0)
-            axes.yaxis.set_major_locator(LogLocator(subs=subs, numticks=8))
-            axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
-            axes.yaxis.set_minor_formatter(NullFormatter())
-            axes.tick_params(labelsize=7)
-            axes.spines[["top", "right"]].set_visible(False)
-            if i == 0:
-                axes.set_title(column, fontsize=10)
-            if j == 0:
-                axes.set_ylabel(row, fontsize=10)
-            if i == len(rows) - 1:
-                axes.set_xlabel("n", fontsize=9)
-                axes.xaxis.set_major_locator(FixedLocator([n for n, _ in panel.best]))
-    keys = [Line2D([], [], color=LIMIT if n == rival else OTHERS, marker=markers[n], label=n) for n in names]
-    keys.append(Line2D([], [], color=OURS, linewidth=0.7, alpha=0.5, label="mercer, each map"))
-    keys.append(Line2D([], [], color=OURS, linewidth=2, marker="o", label="mercer, best map"))
-    figure.legend(handles=keys, loc="outside lower center", ncols=len(keys), frameon=False, fontsize=8)
-    figure.supylabel(label, fontsize=9)
     figure.savefig(path, dpi=120)
     return path
 

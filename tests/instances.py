@@ -294,6 +294,7 @@ LEARNERS = [
     KernelRidge(LearnedMetric(RandomFourier(Gaussian("median"), 12), rounds=2)),
     KernelRidgeClassifier(LearnedMetric(RandomFourier(Gaussian("median"), 12), rounds=1), alpha="gcv"),
     FewLabelClassifier(NeighborGraph(4), 12),
+    FewLabelClassifier(NeighborGraph(4), 8, feature_map=Nystroem(Gaussian(0.7), 6), scale_columns=True),
 ]
 
 

@@ -37,6 +37,7 @@ MODULES = {
     "workflows": ("Workflows", "The commands of the command line as functions."),
     "reproduce": ("Published tables", "Tables of papers, run again beside mercer; ``mercer reproduce``."),
     "testing": ("Contracts", "Checks of your own kernels, maps, learners and engines."),
+    "experimental": ("Experimental names", "What may change in any release."),
     "errors": ("Errors and warnings", "What mercer raises."),
     "statistics": ("Statistics", "What is summed over rows; for authors of learners."),
     "data": ("Data", "How X, y and weights become a source of blocks; for authors of learners."),

@@ -176,9 +176,6 @@ def test_learners_and_one_map_of_each_base(estimator, check):
 def refused(estimator):
     """Return the checks that an estimator does not pass, with the reason."""
     parameters = estimator.get_params(deep=False)
-    if isinstance(estimator, FewLabelClassifier):
-        reason = "weights are those of labels: a row of weight zero remains a node of the graph"
-        return {f"check_sample_weight_equivalence_on_{kind}_data": reason for kind in ("dense", "sparse")}
     if parameters.get("neighbors") is not None and "class_weight" in parameters:
         return {
             "check_class_weight_classifiers": "neighbors= refuses class_weight: near rows have no weights of labels"

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from mercer.hypothesis_tests.chi_squares import WeightedChiSquares
+from mercer.hypothesis_tests.given.chi_squares import WeightedChiSquares
 
 
 @pytest.mark.parametrize("k", [1, 2, 5, 40])

@@ -1,14 +1,16 @@
 """The test of conditional independence: level, power, invariances, backends, inputs."""
 
 import json
+import warnings
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from scipy.stats import binom
 
-from mercer import DataError, ParameterError, conditional_independence_test, open_rows
-from mercer.hypothesis_tests.conditional import ProductMoments, null_weights
+from mercer import DataError, MercerWarning, ParameterError, conditional_independence_test, open_rows
+from mercer.hypothesis_tests.given import independence
+from mercer.hypothesis_tests.given.independence import ProductMoments, null_weights
 
 
 def chain(n, d, seed, effect=0.0):
@@ -37,6 +39,66 @@ def test_level_does_not_grow_with_the_rows(d):
     draws = 40
     rejected = sum(conditional_independence_test(*chain(10_000, d, seed)).p_value <= 0.05 for seed in range(draws))
     assert rejected <= binom.isf(1e-4, draws, 0.05)
+
+
+def shaped(name, n, seed, noise=0.3, effect=0.0):
+    """Return x and y that depend on z alike, by a function that is rough or that needs several columns."""
+    rng = np.random.default_rng([seed, n])
+    d = {"sine of many periods": 1, "heavy tails": 1, "product of two": 2, "product of three": 3, "one of five": 5}[
+        name
+    ]
+    z = rng.standard_t(3, size=(n, d)) if name == "heavy tails" else rng.normal(size=(n, d))
+    f = {
+        "sine of many periods": lambda: np.sin(20 * z[:, 0]),
+        "heavy tails": lambda: np.sin(5 * z[:, 0]),
+        "product of two": lambda: z[:, 0] * z[:, 1],
+        "product of three": lambda: z[:, 0] * z[:, 1] * z[:, 2],
+        "one of five": lambda: np.sin(5 * z[:, 2]),
+    }[name]()
+    common = effect * rng.normal(size=n)
+    x, y = (f + noise * (rng.normal(size=n) + common) for _ in range(2))
+    return x, y, z
+
+
+SHAPES = ("sine of many periods", "product of three", "heavy tails", "one of five")
+
+
+def rejections(name, draws, n=250):
+    """Return how many of several samples are rejected at a level of 5 %."""
+    return sum(conditional_independence_test(*shaped(name, n, seed)).p_value <= 0.05 for seed in range(draws))
+
+
+@pytest.mark.parametrize(
+    "name", [name if i < 2 else pytest.param(name, marks=pytest.mark.slow) for i, name in enumerate(SHAPES)]
+)
+def test_level_where_functions_are_rough_or_products(name, monkeypatch):
+    draws = 8
+    # A test whose level is 10 % at most exceeds this number with a probability below 1e-3.
+    allowed = binom.isf(1e-3, draws, 0.1)
+    assert rejections(name, draws) <= allowed
+    monkeypatch.setattr(independence, "TUNED_UP_TO", 0.0)  # the twin: without tuned kernels
+    assert rejections(name, draws) > allowed
+
+
+@pytest.mark.parametrize("name", ["sine of many periods", "product of two"])
+def test_power_where_functions_are_rough_or_products(name):
+    rejected = [conditional_independence_test(*shaped(name, 300, s, effect=1.0)).p_value <= 0.05 for s in range(3)]
+    assert sum(rejected) >= 2
+
+
+def test_jumps_that_are_not_resolved_raise_a_warning():
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=1000)
+    jumps = np.sign(np.sin(3 * z))
+    x, y = jumps + 0.1 * rng.normal(size=1000), jumps + 0.1 * rng.normal(size=1000)
+    with pytest.warns(MercerWarning, match="still depend on Z"):
+        result = conditional_independence_test(x, y, z)
+    assert max(result.unresolved) < 0.01
+    with warnings.catch_warnings():  # the twin: a dependence that is there, of smooth functions
+        warnings.simplefilter("error")
+        found = conditional_independence_test(*shaped("product of two", 300, 0, effect=1.0))
+    assert found.p_value < 0.05
+    assert max(found.unresolved) > 0.01
 
 
 def test_dependence_through_common_noise_is_found():

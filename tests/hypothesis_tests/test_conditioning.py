@@ -5,15 +5,20 @@ import pytest
 from sklearn.linear_model import Ridge
 
 from mercer.engines import Block
+from mercer.engines.base import workers
 from mercer.features import features_of
-from mercer.hypothesis_tests.conditioning import (
+from mercer.hypothesis_tests.given.conditioning import (
     BothTargets,
     NormalScores,
     SideFeatures,
+    _Given,
     conditioning_features,
+    cross_validated,
     residuals,
 )
 from mercer.hypothesis_tests.groups import sample_engine
+from mercer.solvers.ridge.least_squares import Spectrum
+from mercer.statistics import MomentSum
 
 
 def test_normal_scores_ignore_units_and_monotone_transformations():
@@ -66,3 +71,16 @@ def test_metric_stretches_the_direction_that_matters():
     along = np.square(W.T @ np.full(8, 8**-0.5)).mean()
     across = np.square(W).sum(axis=0).mean() - along
     assert along > 2 * across / 7  # equal to one seventh for the metric of the rows
+
+
+def test_more_features_than_rows_explain_no_noise():
+    rng = np.random.default_rng(4)
+    Z, F = rng.normal(size=(30, 90)), rng.normal(size=(30, 1))
+    moments = MomentSum(_Given(90), lambda block: (block.y, None), double=True, centered=True)
+    with workers(1) as team:
+        moments.add(Block(0, Z, F), team)
+    spectrum = Spectrum.of(moments.result())
+    alpha, explained = cross_validated(spectrum, slice(0, 1), np.geomspace(1e-12, 1e3, 61))
+    values = np.linalg.eigvalsh((Z - Z.mean(axis=0)) @ (Z - Z.mean(axis=0)).T)
+    assert 1 + (values / (values + alpha)).sum() <= 0.9 * 30
+    assert explained < 0.5

@@ -131,6 +131,29 @@ def test_equal_rows_share_a_label():
     assert (y[model.suggest_labels(5)] == -1).all()
 
 
+def test_equal_rows_may_have_different_labels_and_a_weight_is_a_repetition():
+    X, truth = make_moons(80, noise=0.1, random_state=0)
+    y = np.where(np.arange(80) % 4 == 0, truth, -1)
+    repeats = np.where(y < 0, 1, 1 + np.arange(80) % 3)
+    for feature_map in (None, Nystroem(Gaussian(0.3), 10, random_state=0)):
+        model = FewLabelClassifier(NeighborGraph(5), 15, feature_map=feature_map, random_state=0)
+        repeated = model.fit(np.repeat(X, repeats, axis=0), np.repeat(y, repeats)).predict_proba(X)
+        assert model.n_labeled_ == repeats[y >= 0].sum()
+        assert model.fit(X, y, sample_weight=repeats).predict_proba(X) == pytest.approx(repeated, abs=1e-9)
+        assert model.n_labeled_ == 20
+        unweighted = model.fit(X, y).predict_proba(X)
+        assert np.abs(unweighted - repeated).max() > 1e-3  # the weights matter here
+    twice, both = np.concatenate([X, X[:1]]), np.append(y, 1 - y[0])
+    found = FewLabelClassifier(NeighborGraph(5), 15, random_state=0).fit(twice, both)
+    assert found.transduction_[[0, -1]].tolist() == [y[0], 1 - y[0]]
+    rows = np.concatenate([X] * 3)
+    names = np.concatenate([y, y, y])
+    blocks = [(rows[i : i + 50], names[i : i + 50]) for i in range(0, 240, 50)]
+    model = FewLabelClassifier(NeighborGraph(5, max_rows=60), 15, random_state=0).fit(blocks)  # a sample: no nodes
+    assert model.n_labeled_ == 60
+    assert model.score(X, truth) > 0.8
+
+
 def test_parts_of_a_graph_that_falls_apart_get_their_labels():
     rng = np.random.default_rng(0)
     X = np.concatenate([rng.normal(size=(60, 2)) + np.array([50.0 * i, 0.0]) for i in range(4)])
@@ -194,8 +217,9 @@ def test_errors_name_what_is_needed():
     X, _, y = digits(1)
     with pytest.raises(ParameterError, match="class_prior must be 10 numbers > 0"):
         FewLabelClassifier(class_prior=[0.5, 0.5]).fit(X, y)
-    with pytest.raises(ParameterError, match="class_prior must be"):
-        FewLabelClassifier(class_prior="equal").fit(X, y)
+    for wrong in ("equal", {0: 0.5}, ["a"] * 10, np.full(11, 0.1)):
+        with pytest.raises(ParameterError, match="class_prior must be"):
+            FewLabelClassifier(NeighborGraph(6), 10, class_prior=wrong).fit(X, y)
     with pytest.raises(ParameterError, match="feature_map must be a mercer map"):
         FewLabelClassifier(feature_map=Gaussian()).fit(X, y)
     with pytest.raises(ParameterError, match="neither learns from targets nor scales columns"):

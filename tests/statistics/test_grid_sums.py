@@ -10,7 +10,7 @@ from mercer.statistics.grid_sums import GridSum, TargetScale, bounds_of_block, s
 
 
 def angles_of(X):
-    return tuple(np.ascontiguousarray(a) for a in X.T)
+    return tuple(np.ascontiguousarray(a) for a in X.T), None
 
 
 def direct(X, y, weight, highest):

@@ -31,6 +31,7 @@ from mercer.automatic.search import (
 )
 from mercer.automatic.tables import on_tables
 from mercer.automatic.trials import Trials
+from mercer.data.callbacks import CallbackSupport, calling_callbacks, fit_report
 from mercer.data.results import predictions_and_targets, rowwise
 from mercer.data.sources import Reader, source_of
 from mercer.data.targets import Coding, Labels, Numbers, label_codes, validate_rows
@@ -43,7 +44,6 @@ from mercer.engines import (
     enter_stage,
     report_step,
     reported,
-    stages_of,
 )
 from mercer.engines.base import blas_threads_for, count_threads
 from mercer.engines.memory import MemoryEngine, block_rows_for
@@ -165,7 +165,7 @@ class AllRows:
         return block
 
 
-class AutomaticModel(BaseEstimator, ABC):
+class AutomaticModel(CallbackSupport, BaseEstimator, ABC):
     """Base class of models that choose everything by themselves."""
 
     parameter_domains: ClassVar[Mapping[str, Domain]] = {
@@ -225,6 +225,7 @@ class AutomaticModel(BaseEstimator, ABC):
 
     # ---- fitting ------------------------------------------------------------------------------------
 
+    @calling_callbacks
     @doc
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Choose and fit the model.
@@ -259,7 +260,7 @@ class AutomaticModel(BaseEstimator, ABC):
                     "that can be read again: a list, or an object whose __iter__ starts over."
                 )
                 raise DataError(msg)
-            report = stages_of(owner, self.progress)
+            report = fit_report(self, self.progress)
             with reported(report):
                 self._fit_rows(engine, reader, report, start)
             if self.preprocessor_ is not None:

@@ -9,13 +9,22 @@ from functools import wraps
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
+from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from mercer._docs import doc
-from mercer.data.sources import DaskRows, FileRows, Reader, check_feature_names, source_of, without_names
+from mercer.data.sources import (
+    DaskRows,
+    FileRows,
+    Reader,
+    check_feature_names,
+    source_of,
+    without_callbacks,
+    without_names,
+)
 from mercer.data.targets import (
     Coding,
     as_targets,
+    check_lengths,
     check_no_missing_targets,
     check_unlabeled_value,
     has_target,
@@ -89,7 +98,7 @@ def predictions_and_targets(
         raise DataError(msg)
     else:
         predicted, weight = np.asarray(model.predict(X)), sample_weight
-        check_consistent_length(predicted, y)
+        check_lengths(owner, predicted, y)
     if coding.unlabeled is None:
         check_no_missing_targets(model, y)
         return y, predicted, weight
@@ -123,7 +132,7 @@ def _on_dask(model: Any, coding: Coding, source: DaskRows) -> tuple[np.ndarray, 
     reader = Reader(reading, coding, width=WIDTH if feature_map is None else feature_map.features_.n_components)
     engine = source.engine(reader)
     check_feature_names(model, getattr(reading, "feature_names_in_", None))
-    worker = without_names(model)
+    worker = without_callbacks(without_names(model))
     vars(worker).update(progress=False, n_jobs=1)  # a task has one thread and reports no progress
     parts = sorted(engine.sum(PredictedRows(worker)).parts, key=lambda part: part[0])
     _, predicted, truth, weights = zip(*parts, strict=True)

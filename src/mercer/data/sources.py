@@ -18,11 +18,13 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import _check_sample_weight
 
+from mercer.data.callbacks import CALLBACK_ATTRIBUTES
 from mercer.data.targets import Coding
 from mercer.engines import Engine, MemoryEngine, StreamEngine, block_rows_for
 from mercer.engines.dask.partitions import same_for_one_row
 from mercer.errors import DataError
 from mercer.errors.columns import check_path
+from mercer.errors.values import explain_weights
 from mercer.io.formats.arrow import BatchStream
 from mercer.io.source import RowSource
 from mercer.io.tables.source import TableSource
@@ -233,7 +235,11 @@ def validated(
         zeros = np.zeros(X.shape[0])
         # All weights of one block may be zero. Solvers raise if the weights of all blocks are zero.
         if not np.array_equal(np.asarray(weight), zeros):
-            zeros = _check_sample_weight(weight, X, dtype=np.float64, ensure_non_negative=True)
+            try:
+                zeros = _check_sample_weight(weight, X, dtype=np.float64, ensure_non_negative=True)
+            except ValueError:
+                explain_weights(owner, weight, X.shape[0])
+                raise
         weight = zeros
     return X, y, weight, coding
 
@@ -249,6 +255,16 @@ def bare(estimator: Any, *, with_names: bool) -> Any:
         delattr(twin, name)
     # A map may hold a large graph, and a progress callback may not be picklable.
     vars(twin).update(feature_map=None, progress=False)
+    return twin
+
+
+def without_callbacks(estimator: Any) -> Any:
+    """Return an estimator that can be sent to workers: itself, or a copy if it has callbacks of scikit-learn."""
+    if not CALLBACK_ATTRIBUTES & vars(estimator).keys():
+        return estimator
+    twin = copy(estimator)
+    for name in CALLBACK_ATTRIBUTES & vars(twin).keys():
+        delattr(twin, name)
     return twin
 
 
@@ -459,7 +475,8 @@ class DaskRows(Source):
         # Blocks of files have no feature names, so the names of the source are compared here.
         names = getattr(getattr(self.X, "source", None), "feature_names", None)
         check_feature_names(model, names)
-        return lazy_rows(OnRows(function, model if names is None else without_names(model)), self.X)
+        model = without_callbacks(model if names is None else without_names(model))
+        return lazy_rows(OnRows(function, model), self.X)
 
     def in_memory(self, owner: str) -> Any:
         msg = f"{owner} must be rows in memory, or the result of open_rows, got {type(self.X).__name__}. Try compute()."

@@ -17,11 +17,12 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_array, check_consistent_length, column_or_1d, validate_data
+from sklearn.utils.validation import check_array, column_or_1d, validate_data
 
 from mercer.engines import Block, some_rows
 from mercer.errors import DataError, ParameterError
 from mercer.errors.columns import check_rows, explain_rows, reads_as_number
+from mercer.errors.values import explain_lengths, explain_values
 from mercer.linalg.dispatch import canonical, native
 
 __all__ = [
@@ -122,7 +123,7 @@ class Numbers(Coding):
         name = type(estimator).__name__
         X = validate_rows(estimator, X, reset=reset)
         y = check_array(y, dtype=np.float64, ensure_2d=False, ensure_all_finite=False, input_name="y")
-        check_consistent_length(X, y)
+        check_lengths(name, X, y)
         check_unlabeled_value(name, y, self.unlabeled)
         if not np.isfinite(y[has_target(y, self.unlabeled)]).all():
             msg = (
@@ -161,7 +162,7 @@ class Labels(Coding):
         else:
             X = validate_rows(estimator, X, reset=reset)
             y = column_or_1d(as_targets(y), warn=True)
-            check_consistent_length(X, y)
+            check_lengths(name, X, y)
             check_unlabeled_value(name, y, self.unlabeled, kind)
             known = known_labels(name, y, self.unlabeled)
             if len(known):
@@ -199,6 +200,12 @@ def validate_rows(estimator: Any, X: Any, *, reset: bool) -> Any:
     return as_floats(estimator, X, reset=reset)
 
 
+def check_lengths(owner: str, X: Any, y: Any) -> None:
+    """Raise if there are not as many targets as rows."""
+    if np.ndim(y) == 0 or len(y) != X.shape[0]:
+        explain_lengths(owner, X, y)
+
+
 def as_floats(estimator: Any, X: Any, *y: Any, **options: Any) -> Any:
     """Return rows, and targets if there are any, as validated by scikit-learn's `validate_data`.
 
@@ -212,6 +219,7 @@ def as_floats(estimator: Any, X: Any, *y: Any, **options: Any) -> Any:
         checked = validate_data(estimator, native(X), *y, accept_sparse="csr", dtype=FLOATS, **options)
     except (TypeError, ValueError):
         explain_rows(owner, X)
+        explain_values(owner, X, *y)
         raise
     return (canonical(checked[0]), *checked[1:]) if y else canonical(checked)
 

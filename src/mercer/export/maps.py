@@ -198,6 +198,12 @@ def _(features: GridFeatures, X: Value, scales: Lengthscales | None = None) -> V
         u = given
         for affine in part.summand.inputs:
             u = affine_inputs(affine, u)
+        if any(len(gaps) for gaps in part.gaps):
+            msg = (
+                "A model on a grid of frequencies with long gaps between its rows cannot be exported: rows beyond a "
+                "gap are moved. Fit to each cluster of rows alone."
+            )
+            raise ExportError(msg)
         offsets = (u / float(part.summand.kernel.lengthscale) - g.constant(part.center, "center")).named("offsets")
         outside = g.total(g.square(g.maximum(g.absolute(offsets) - part.half, 0.0)), keepdims=True)
         near = g.where(g.above(outside, part.reach**2), 0.0, 1.0).named("near", "Zero for rows far from the box.")

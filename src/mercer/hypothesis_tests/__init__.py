@@ -1,8 +1,8 @@
 """Kernel tests on explicit features: samples, independence, conditional independence, goodness of fit, drift."""
 
 from mercer.hypothesis_tests.classes import HSIC, MMD, ConditionalIndependence
-from mercer.hypothesis_tests.conditional import ConditionalIndependenceTest, conditional_independence_test
 from mercer.hypothesis_tests.drift import DriftMonitor, DriftState
+from mercer.hypothesis_tests.given.independence import ConditionalIndependenceTest, conditional_independence_test
 from mercer.hypothesis_tests.hsic import hsic_test
 from mercer.hypothesis_tests.mmd import mmd_test
 from mercer.hypothesis_tests.permutation import PermutationTest

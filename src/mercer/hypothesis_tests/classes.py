@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from mercer.hypothesis_tests.conditional import ConditionalIndependenceTest, conditional_independence_test
+from mercer.hypothesis_tests.given.independence import ConditionalIndependenceTest, conditional_independence_test
 from mercer.hypothesis_tests.hsic import hsic_test
 from mercer.hypothesis_tests.mmd import mmd_test
 from mercer.hypothesis_tests.permutation import PermutationTest

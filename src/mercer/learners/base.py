@@ -32,6 +32,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from mercer._docs import PARAGRAPHS, doc
+from mercer.data.callbacks import CallbackSupport, calling_callbacks, fit_report
 from mercer.data.results import predictions_and_targets, rowwise
 from mercer.data.sources import Reader, source_of
 from mercer.data.targets import FLOATS, Coding, HasTarget, Ignored, Labels, Numbers, has_target, validate_rows
@@ -47,7 +48,6 @@ from mercer.engines import (
     enter_stage,
     linear_values,
     reported,
-    stages_of,
 )
 from mercer.engines.base import closing_all
 from mercer.errors import DataError, MercerWarning
@@ -217,7 +217,7 @@ class Fit:
             return feature_map.fit_engines(self.engine, self.labeled, self.report)
 
 
-class Learner(BaseEstimator, ABC):
+class Learner(CallbackSupport, BaseEstimator, ABC):
     """Base class of estimators on the features of a map, which use the rows only through sums over them.
 
     A subclass declares `parameter_domains`, defines `_coding` (or inherits it from `Regressor`, `Classifier` or
@@ -295,6 +295,7 @@ class Learner(BaseEstimator, ABC):
 
     # ---- fitting --------------------------------------------------------------------------------
 
+    @calling_callbacks
     @doc
     def fit(
         self,
@@ -491,7 +492,7 @@ class Learner(BaseEstimator, ABC):
         check_is_fitted(self)
 
     def _report(self) -> Report | None:
-        return stages_of(type(self).__name__, self.progress)
+        return fit_report(self, self.progress)
 
     # ---- adding rows ----------------------------------------------------------------------------
 

@@ -8,9 +8,10 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from mercer._docs import doc
+from mercer.data.callbacks import CallbackSupport, calling_callbacks, fit_report
 from mercer.data.sources import Reader, source_of
 from mercer.data.targets import Labels, Numbers
-from mercer.engines import Engine, StagedReport, enter_stage, reported, stages_of
+from mercer.engines import Engine, StagedReport, enter_stage, reported
 from mercer.errors import DataError, ParameterError
 from mercer.graphs import Deformed, GraphSummary
 from mercer.learners.base import SUM_COST, MetaEstimatorMixin, available_if, check_is_fitted, get_tags
@@ -51,7 +52,7 @@ def _has(method: str) -> Any:
     return check
 
 
-class DeformedSearchCV(MetaEstimatorMixin, Estimator):
+class DeformedSearchCV(CallbackSupport, MetaEstimatorMixin, Estimator):
     r"""Search for the strength and power of a deformed map and the ridge penalty, by scores on the labeled rows.
 
     The graph is built once, and its roughness :math:`\Phi^\top L^c \Phi` is computed once per power. Every strength
@@ -184,6 +185,7 @@ class DeformedSearchCV(MetaEstimatorMixin, Estimator):
 
     # ---- fitting ------------------------------------------------------------------------------
 
+    @calling_callbacks
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Score all candidates, and fit the best one.
 
@@ -212,7 +214,7 @@ class DeformedSearchCV(MetaEstimatorMixin, Estimator):
         reader = Reader(model, coding, width=deformed.width, block_size=model.block_size, n_jobs=model.n_jobs)
         engine = source_of(X, y, sample_weight, owner=owner).engine(reader)
         warn_of_scales(model, deformed._kernel(), engine)
-        report = stages_of(type(self).__name__, model.progress)
+        report = fit_report(self, model.progress)
         with reported(report):
             self._search(engine, reader, deformed, grid, report)
 

@@ -24,6 +24,7 @@ from mercer.maps import BaseMap, SumMap
 from mercer.maps.base import unchanged_if_it_fails
 from mercer.metric import ScaledColumns
 from mercer.metric.features import MetricFeatures
+from mercer.metric.scaled_columns import sample_of_columns
 from mercer.parameters import Choice, Domain, Integer, Interval, check_parameter
 from mercer.solvers.few_labels.next_rows import next_rows
 from mercer.solvers.few_labels.selection import (
@@ -39,6 +40,7 @@ from mercer.solvers.few_labels.selection import (
 from mercer.solvers.few_labels.threshold_steps import Steps, Walk, class_shifts, threshold_steps
 from mercer.solvers.ridge.label_scores import LabeledFeatures, LabeledRows
 from mercer.solvers.ridge.paths import log_loss_scale
+from mercer.statistics import row_hashes
 from mercer.statistics.sample import seed_of
 
 __all__ = ["FewLabelClassifier"]
@@ -264,8 +266,11 @@ class FewLabelClassifier(Classifier):
         return self.scale_columns is not False
 
     def _fit_map(self, fit: Fit) -> BaseMap:
-        block = fit.engine.first() if fit.engine.in_memory is None else fit.engine.in_memory
-        scaled = has_units(block.X) if self.scale_columns == "auto" else bool(self.scale_columns)
+        if self.scale_columns == "auto":
+            sample = sample_of_columns(fit.engine, fit.random_state, 1, fit.report)
+            scaled = has_units(sample.X if sample.weight is None else sample.X[sample.weight > 0])
+        else:
+            scaled = bool(self.scale_columns)
         if not scaled:
             return fit.fitted(fit.feature_map)
         return fit.fitted(ScaledColumns(fit.feature_map, random_state=fit.random_state, n_jobs=self.n_jobs))
@@ -275,20 +280,35 @@ class FewLabelClassifier(Classifier):
         rows = fit.labeled.sum(LabeledFeatures(self.feature_map_.features_), fit.report)
         order = np.argsort(rows.index)  # blocks may be added in any order
         rows = LabeledRows(rows.Z[order], rows.y[order], rows.index[order], rows.weight[order])
-        self._solve_labels(rows, self._nodes_of_labels(rows, fit), fit.random_state)
+        basis = self._basis()
+        if basis.nodes_ is not None:
+            nodes = keys = basis.nodes_[rows.index.astype(np.int64)]
+        else:  # the graph is that of a sample of the rows
+            X = self._inputs(fit.labeled.sum(AllRows.of).joined())
+            nodes, keys = basis.features_.neighborhood(X)[0][:, 0], row_hashes(X)
+        self._solve_labels(rows, nodes, keys, fit.random_state)
 
-    def _solve_labels(self, rows: LabeledRows, labeled: Array, random_state: Any) -> None:
-        """Set the fitted attributes, given the features and labels of the labeled rows and their nodes."""
+    def _solve_labels(self, rows: LabeledRows, nodes: Array, keys: Array, random_state: Any) -> None:
+        """Set the fitted attributes, given the features and labels of the labeled rows and their nodes.
+
+        Equal rows have equal keys. With equal labels they are one row here: left out one by one, the others would
+        predict them, and the selected settings would differ from those of a weight.
+        """
         labels = np.unique(rows.y)
         self._check_two_labels(labels)
         seed = seed_of(random_state, "folds") % 2**32
         codes = label_codes(rows.y, labels)
+        self.n_labeled_ = len(codes)
+        first, weight = merged(keys, codes, rows.weight)
+        own_rows, own_codes = rows.index.astype(np.int64), codes
+        rows = LabeledRows(rows.Z[first], rows.y[first], rows.index[first], weight)
+        codes, labeled = codes[first], nodes[first]
         few = FewLabels.of(rows.Z, codes, len(labels), rows.weight)
         prior = self._prior(labels, codes, rows.weight)
-        parts, basis = self._parts(rows.Z), self._basis()
+        parts, basis = self._parts(rows.Z, rows.weight), self._basis()
         selected = select(few, parts, self._grid(), seed)
         coef = fit_setting(few, parts, selected.setting)
-        self.classes_, self.class_prior_, self.n_labeled_ = labels, prior, len(codes)
+        self.classes_, self.class_prior_ = labels, prior
         self.selected_ = selected
         setting = selected.setting
         self.strength_, self.power_ = setting.strength, setting.power
@@ -309,9 +329,12 @@ class FewLabelClassifier(Classifier):
             at_labels = left_out + self.intercept_
             node_codes = (values + self.intercept_).argmax(axis=1)
             node_codes[labeled] = codes
-        self.probability_scale_ = log_loss_scale(at_labels, codes, np.ones(len(codes)))
-        complete = basis.nodes_ is not None and (basis.nodes_ >= 0).all()
-        self.transduction_ = labels[node_codes[basis.nodes_]] if complete else None
+        self.probability_scale_ = log_loss_scale(at_labels, codes, rows.weight)
+        self.transduction_ = None
+        if basis.nodes_ is not None and (basis.nodes_ >= 0).all():
+            row_codes = node_codes[basis.nodes_]
+            row_codes[own_rows] = own_codes  # equal rows may have different labels
+            self.transduction_ = labels[row_codes]
 
     def _with_steps(
         self,
@@ -373,11 +396,15 @@ class FewLabelClassifier(Classifier):
             check_parameter("FewLabelClassifier", "class_prior", self.class_prior, Choice(None, "uniform", "labels"))
             counts = np.ones(len(labels)) if self.class_prior == "uniform" else np.bincount(codes, weight)
             return counts / counts.sum()
-        prior = np.asarray(self.class_prior, dtype=np.float64)
+        try:
+            prior = np.asarray(self.class_prior, dtype=np.float64)
+        except (TypeError, ValueError):  # a dictionary, or strings
+            prior = np.empty(0)
         if prior.shape != (len(labels),) or not (np.isfinite(prior).all() and (prior > 0).all()):
             msg = (
                 f"FewLabelClassifier: class_prior must be {len(labels)} numbers > 0, one per label in the order "
-                f"{labels.tolist()[:5]}, or 'uniform', 'labels' or None, got {self.class_prior!r}."
+                f"{labels.tolist()[:5]}, or 'uniform', 'labels' or None, got {self.class_prior!r}. A class without a "
+                "labeled row cannot be predicted: label a row of it, or leave it out."
             )
             raise ParameterError(msg)
         return prior / prior.sum()
@@ -392,11 +419,11 @@ class FewLabelClassifier(Classifier):
         assert isinstance(basis, GraphBasis)
         return basis
 
-    def _parts(self, Z: Array) -> Parts:
+    def _parts(self, Z: Array, weight: Array) -> Parts:
         basis = self._basis()
         k = len(basis.eigenvalues_)
         squares = mean_squares(basis.features_)
-        other = float(np.square(Z[:, k:]).sum(axis=1).mean()) if Z.shape[1] > k else 1.0
+        other = float(weight @ np.square(Z[:, k:]).sum(axis=1) / weight.sum()) if Z.shape[1] > k else 1.0
         return Parts(basis.eigenvalues_, Z.shape[1], squares, other, basis.graph_.n_connected_components == 1)
 
     def _node_values(self, coef: Array) -> Array:
@@ -412,14 +439,6 @@ class FewLabelClassifier(Classifier):
         if isinstance(inner, SumMap):
             out += linear_values(inner.maps_[1].features_, basis._rows, coef[k:], n_jobs=self.n_jobs)
         return out
-
-    def _nodes_of_labels(self, rows: LabeledRows, fit: Fit) -> Array:
-        """Return the nodes of the labeled rows; the nearest ones if the graph is built from a sample of the rows."""
-        basis = self._basis()
-        if basis.nodes_ is not None:
-            return basis.nodes_[rows.index.astype(np.int64)]
-        X = fit.labeled.sum(AllRows.of).joined()
-        return basis.features_.neighborhood(self._inputs(X))[0][:, 0]
 
     def _inputs(self, X: Any) -> Any:
         """Return rows with scaled columns, if columns are scaled."""
@@ -463,7 +482,7 @@ class FewLabelClassifier(Classifier):
             if isinstance(inner, SumMap):
                 Z = np.hstack([Z, rows_to_features(inner.maps_[1].features_, basis._rows[nodes])])
             rows = LabeledRows(Z, plain_labels(y[index]), index, np.ones(len(index)))
-            self._solve_labels(rows, nodes, self.random_state)
+            self._solve_labels(rows, nodes, nodes, self.random_state)
         return self
 
     # ---- predicting -----------------------------------------------------------------------------
@@ -517,7 +536,7 @@ class FewLabelClassifier(Classifier):
         Parameters
         ----------
         n_rows : int, default=10
-            Number of rows.
+            Number of rows; of fewer unlabeled rows, all are returned.
         criterion : {"total", "largest"}, default="total"
             "total" takes the row whose label reduces the sum of the variances of all nodes the most, for a Gaussian
             process on the graph with the selected weights of eigenvectors. "largest" takes the row of the largest
@@ -548,7 +567,7 @@ class FewLabelClassifier(Classifier):
             rng = np.random.default_rng(seed_of(self.random_state, "suggestions"))
             free = np.sort(rng.permutation(free)[:MOST_CANDIDATES])
         k = len(basis.eigenvalues_)
-        parts = self._parts(np.zeros((0, k)))
+        parts = self._parts(np.zeros((1, k)), np.ones(1))
         factors = parts.factors(self.strength_, self.power_, 1.0)[:k]
         at = basis.features_.at_nodes
         scaled = [np.asarray(at(some), np.float64) * factors for some in (free, self._labeled_nodes_)]
@@ -558,6 +577,24 @@ class FewLabelClassifier(Classifier):
             gram += Z.T @ Z
         rows, _ = next_rows(scaled[0], gram / len(nodes), scaled[1], n_rows, noise=PROCESS_NOISE, criterion=criterion)
         return first[np.searchsorted(nodes, free[rows])]
+
+
+def merged(keys: Array, codes: Array, weight: Array) -> tuple[Array, Array]:
+    """Return the first of the rows with the same key and code each, in ascending order, and the sums of weights.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> merged(np.array([7, 5, 7, 7]), np.array([0, 0, 0, 1]), np.ones(4))
+    (array([0, 1, 3]), array([2., 1., 1.]))
+    """
+    order = np.lexsort((codes, keys))
+    new = np.ones(len(order), dtype=bool)
+    new[1:] = (np.diff(keys[order]) != 0) | (np.diff(codes[order]) != 0)
+    first = order[new]  # the sort is stable
+    total = np.add.reduceat(weight[order], np.flatnonzero(new))
+    ascending = np.argsort(first)
+    return first[ascending], total[ascending]
 
 
 def has_units(X: Any) -> bool:

@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from mercer.data.callbacks import CALLBACK_ATTRIBUTES
 from mercer.errors import ModelFileError
 from mercer.io.sealed import layout_of
 from mercer.model_files.registry import FUNCTIONS, name_of
@@ -249,7 +250,8 @@ def state_of(value: Any) -> Any:
     if state is None:
         return {}
     if isinstance(state, dict):
-        return {name: one for name, one in state.items() if name not in _cached_names(cls)}
+        left_out = _cached_names(cls) | CALLBACK_ATTRIBUTES
+        return {name: one for name, one in state.items() if name not in left_out}
     return state
 
 

@@ -35,8 +35,9 @@ Array = np.ndarray
 # large, so that the FFT of the grid takes little of the time.
 SLICE_ROWS = 131_072
 
-#: Function of rows that returns their angles, one float64 array per axis of the grid; raises for rows off the grid.
-Angles = Callable[[Any], tuple[Array, ...]]
+#: Function of rows that returns their angles, one float64 array per axis of the grid, and which rows lie in the box of
+#: the grid, or None for all. The others are left out of the sums.
+Angles = Callable[[Any], tuple[tuple[Array, ...], Array | None]]
 
 
 @storable
@@ -124,6 +125,7 @@ class GridSums:
     targets: Array  # (t, ...), complex, sums of w y exp(-i k . t), |k| <= m along each axis
     target_sum: Array  # (t,), sum of w y
     target_squares: Array  # (t,), sum of w y^2
+    outside: int = 0  # number of rows that lie outside of the box of the grid, and are left out
 
     def __add__(self, other: GridSums) -> GridSums:
         return GridSums(
@@ -133,6 +135,7 @@ class GridSums:
             self.targets + other.targets,
             self.target_sum + other.target_sum,
             self.target_squares + other.target_squares,
+            self.outside + other.outside,
         )
 
 
@@ -171,10 +174,15 @@ class GridSum(Accumulator[GridSums]):
         rows = len(y)
         if weight is not None and not weight.all():  # rows of weight zero may lie off the grid
             X, y, weight = X[weight > 0], y[weight > 0], weight[weight > 0]
+        angles, inside = self._angles(X)
+        outside = 0
+        if inside is not None and not inside.all():
+            outside = int(np.count_nonzero(~inside))
+            angles = tuple(a[inside] for a in angles)
+            y, weight = y[inside], None if weight is None else weight[inside]
         scaled = (y - self._scale.center) / self._scale.size
         w = np.ones(len(scaled)) if weight is None else weight
         weighted = scaled if weight is None else scaled * w[:, None]
-        angles = self._angles(X)
         twice = tuple(4 * m + 1 for m in self._highest)
         once = tuple(2 * m + 1 for m in self._highest)
         strengths = np.empty(len(w), complex)
@@ -193,6 +201,7 @@ class GridSum(Accumulator[GridSums]):
             np.stack(targets)[: weighted.shape[1]],
             weighted.sum(axis=0),
             (weighted * scaled).sum(axis=0),
+            outside,
         )
 
     def result(self) -> GridSums:

@@ -114,6 +114,23 @@ def test_blocks_weights_and_sparse_rows_give_the_same_model(labels):
     np.testing.assert_allclose(three.predict_proba(sp.csr_matrix(NEW)), values[0], atol=1e-6)
 
 
+@pytest.mark.parametrize("labels", [TWO, THREE], ids=["two", "three"])
+def test_copies_of_rows_do_not_make_probabilities_certain(labels):
+    noise = np.random.default_rng(5).logistic(size=160)
+    y = np.digitize(LATENT + 3 * noise, [0.0] if labels is TWO else [-1.5, 1.5])
+    # Fresh labels of the other rows, 200 for each: the standard error of their mean loss is about 0.5 / sqrt(16000).
+    new = np.digitize(LATENT[:, None] + 3 * np.random.default_rng(6).logistic(size=(160, 200)), [-1.5, 1.5])
+    new = (new > 0) if labels is TWO else new
+    once = GaussianProcessClassifier(random_state=0).fit(X[:80], y[:80])
+    often = GaussianProcessClassifier(random_state=0).fit(np.repeat(X[:80], 10, axis=0), np.repeat(y[:80], 10))
+    losses = []
+    for model in (once, often):
+        P = model.predict_proba(X[80:])
+        losses.append(-np.log(P[np.arange(80)[:, None], new[80:].astype(int)]).mean())
+    assert losses[1] < losses[0] + 0.02
+    assert often.kernel_ == once.kernel_
+
+
 def test_units_of_columns_do_not_matter():
     units = np.array([1e-6, 1.0, 1e6])
     expected = GaussianProcessClassifier(random_state=0).fit(X, TWO).predict_proba(NEW)

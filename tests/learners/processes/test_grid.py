@@ -130,6 +130,7 @@ def test_conjugate_gradients_give_the_solution_of_a_factorization(monkeypatch):
     from mercer.solvers.grid import posterior
 
     X, y, new, _ = table()
+    monkeypatch.setattr(posterior, "FEW", 10_000)
     dense = fixed(Matern(2.5, 0.4)).fit(X, y)
     monkeypatch.setattr(posterior, "FEW", 100)
     monkeypatch.setattr(posterior, "BLOCK", 100)
@@ -263,6 +264,68 @@ def test_degenerate_rows_give_finite_predictions(change):
     assert (std >= 0).all()
 
 
+@pytest.mark.filterwarnings("ignore:.*have scales that differ:mercer.MercerWarning")
+@pytest.mark.parametrize("far", [[50.0, 50.0], [1e6, 0.5]], ids=["both", "one column"])
+def test_a_far_row_does_not_make_the_grid_finer(far):
+    X, y, new, _ = table(300)
+    kernel = Matern(2.5, 0.3)
+    plain = fixed(kernel).fit(X, y)
+    X, y = np.concatenate([X, [far]]), np.append(y, 1.0)
+    model, exact = fixed(kernel).fit(X, y), Exact(kernel, X, y)
+    assert model.n_outside_ == 0
+    assert model.width_ < 4 * plain.width_
+    rows = np.concatenate([new, [far, np.add(far, 0.2), [20.0, 20.0]]])
+    mean, covariance = exact.predict(rows)
+    got, std = model.predict(rows, return_std=True)
+    assert np.abs(got - mean).max() < 0.01
+    assert np.abs(std / np.sqrt(np.diag(covariance)) - 1).max() < 0.03
+
+
+def test_far_rows_are_found_by_blocks_and_on_dask():
+    import dask.array as da
+
+    X, y, new, _ = table(400)
+    X[13] = [80.0, -40.0]
+    parts = da.from_array(X, chunks=(100, -1)), da.from_array(y, chunks=100)
+    blocks = [(X[i : i + 100], y[i : i + 100]) for i in range(0, 400, 100)]
+    expected = fixed(Gaussian(0.3), block_size=100).fit(X, y)
+    assert [len(gaps) for gaps in expected.feature_map_.features_.parts[0].gaps] == [1, 1]
+    for data in (blocks,), parts:
+        assert np.array_equal(fixed(Gaussian(0.3)).fit(*data).predict(new), expected.predict(new))
+
+
+def test_tails_that_no_grid_covers_are_left_out_with_a_warning():
+    rng = np.random.default_rng(2)
+    X = rng.standard_t(2, (2000, 2))
+    y = truth(X / 5) + NOISE * rng.normal(size=2000)
+    with pytest.warns(MercerWarning, match="rows are left out"):
+        model = fixed(Gaussian(1.0), max_components=2500).fit(X, y)
+    # One row in a hundred, by quantiles of a sample of half of the rows: each of four tails has 5 rows, +- 4.
+    assert 0 < model.n_outside_ <= 20 + 4 * 2 * 4
+    assert model.edge_ <= 0.0051
+    central = np.abs(X).max(axis=1) < 3
+    mean, _ = Exact(Gaussian(1.0), X, y).predict(X[central][:200])
+    assert np.abs(model.predict(X[central][:200]) - mean).max() < 0.02 * np.sqrt(2)
+
+
+def test_the_noise_does_not_depend_on_far_rows():
+    X, y, _, _ = table(600)
+    X[:6] += 100.0
+    model = GridGaussianProcessRegressor(random_state=0).fit(X, y)
+    # Its standard error is noise / sqrt(2 n), 0.009; four times that.
+    assert abs(model.noise_ - NOISE) < 0.036
+
+
+def test_one_row_or_equal_targets_leave_a_process_unsure():
+    X, _, new, _ = table(60)
+    one = GridGaussianProcessRegressor(random_state=0).fit(X[:1], [5.0])
+    mean, std = one.predict(new, return_std=True)
+    assert np.allclose(mean, 5.0)
+    assert (std > 1.0).all()
+    two = GridGaussianProcessRegressor(random_state=0).fit(X[:2], [5.0, 5.0])
+    assert (two.predict(new, return_std=True)[1] > 0.1).all()
+
+
 def test_errors_say_what_to_do():
     X, y, _, _ = table(60)
     for wrong in (np.full((3, 2), np.nan), np.full((3, 2), np.inf)):
@@ -290,7 +353,7 @@ def test_errors_say_what_to_do():
 def test_one_pass_with_given_bounds_and_hyperparameters():
     X, y, new, _ = table()
     feature_map = GridFourier(Gaussian(0.3), bounds=([0.0, 0.0], [1.0, 1.0]))
-    blocks = [(X[i : i + 100], y[i : i + 100]) for i in range(0, 400, 100)]
+    blocks = [(X[i : i + 10], y[i : i + 10]) for i in range(0, 400, 10)]
     with pytest.warns(MercerWarning, match="after partial_fit"):  # the grid is chosen for the first rows
         once = fixed(feature_map).fit(iter(blocks))
     again = fixed(feature_map).fit(X, y)

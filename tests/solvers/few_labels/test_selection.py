@@ -1,9 +1,12 @@
 """Left-out decision values against refits, and the selection of settings."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from mercer.solvers.few_labels.selection import (
+    MANY_PENALTIES,
     FewLabels,
     Parts,
     Setting,
@@ -12,6 +15,8 @@ from mercer.solvers.few_labels.selection import (
     coefficients,
     fit_setting,
     left_out_values,
+    raw_gram,
+    row_losses,
     select,
 )
 
@@ -100,11 +105,48 @@ def test_selection_prefers_the_part_that_predicts_labels():
     assert select(swapped, parts, grid).setting.balance > 0.0
 
 
-def test_of_many_labels_a_sample_compares_weights(monkeypatch):
-    monkeypatch.setattr("mercer.solvers.few_labels.selection.MOST_COMPARED", 30)
-    labels = problem(90)
-    parts = Parts(np.linspace(0, 1, 9), 9, np.ones(9))
-    found = select(labels, parts, SettingGrid())
-    assert np.isfinite(found.loss)
-    values = labels.Z @ fit_setting(labels, parts, found.setting)
-    assert np.mean(values.argmax(axis=1) == labels.codes) > 0.6
+def learned_slowly(m):
+    """Labels that three components predict at once with many errors, and forty others from many labels on."""
+    rng = np.random.default_rng(1)
+    codes = rng.integers(0, 3, m)
+    quick = np.eye(3)[np.where(rng.random(m) < 0.6, rng.integers(0, 3, m), codes)]
+    directions = rng.normal(size=(3, 40))
+    slow = directions[codes] + 3.0 * rng.normal(size=(m, 40))
+    Z = np.hstack([quick, slow])
+    return FewLabels.of(Z, codes, 3, np.ones(m)), Parts(np.array([0.0, 0.1, 0.1]), 43, np.ones(3), 360.0, False)
+
+
+def test_of_many_labels_the_search_goes_on_with_all_of_them(monkeypatch):
+    labels, parts = learned_slowly(600)
+    monkeypatch.setattr("mercer.solvers.few_labels.selection.MOST_COMPARED", 20)
+    grid = SettingGrid(strengths=(1.0,), powers=(1.0,), balances=(0.0, 0.1, 0.5, 0.9, 1.0))
+    sample = np.random.default_rng(0).permutation(600)[:20]
+    few = FewLabels.of(labels.Z[sample], labels.codes[sample], 3, labels.weight[sample])
+    assert select(few, parts, grid).setting.balance > select(labels, parts, grid).setting.balance
+    found = select(labels, parts, grid).setting
+
+    def held_out_loss(setting):
+        folds = balanced_folds(labels.codes, 0)
+        held, used = labels[np.flatnonzero(folds == 0)], np.flatnonzero(folds != 0)
+        rest = FewLabels.of(labels.Z[used], labels.codes[used], 3, labels.weight[used])
+        return held.weight @ row_losses(held.Z @ fit_setting(rest, parts, setting), held.codes)
+
+    best = held_out_loss(found)
+    at = grid.balances.index(found.balance)
+    for balance in grid.balances[max(0, at - 1) : at + 2]:
+        assert best <= held_out_loss(replace(found, balance=balance)) * (1 + 1e-9)
+    for penalty in MANY_PENALTIES:
+        if 0.09 < penalty / found.penalty < 11:
+            assert best <= held_out_loss(replace(found, penalty=penalty)) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(("m", "D"), [(12, 20), (30, 5)])
+def test_coefficients_from_a_gram_matrix_without_factors_are_equal(m, D):
+    labels = problem(m, D)
+    factors = np.linspace(0.0, 2.0, D)
+    for (_, coef), (_, from_gram) in zip(
+        coefficients(labels, factors, (1e-2, 1.0)),
+        coefficients(labels, factors, (1e-2, 1.0), raw_gram(labels)),
+        strict=True,
+    ):
+        assert from_gram == pytest.approx(coef, abs=1e-10)

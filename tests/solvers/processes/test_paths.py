@@ -49,6 +49,21 @@ def test_paths_have_the_mean_and_the_variance_of_predict(name):
     assert (np.abs(ratio) <= 4.5 / np.sqrt(2 * PATHS) + prior).all(), ratio
 
 
+@pytest.mark.parametrize("kernel", [Matern(0.5, 0.7), Gaussian(0.5)])
+def test_the_residual_of_landmarks_has_its_variance_at_every_row(kernel):
+    model = GaussianProcessRegressor(Nystroem(kernel, 40, random_state=0), noise=0.1, amplitude=1.3)
+    model.set_params(lengthscale_tuning=None).fit(X, Y)
+    new = np.vstack([RNG.uniform(-3, 3, size=(50, 2)), X])
+    part = model.sample_path(2).parts[1]
+    Z = model.feature_map_.transform(new)
+    residual = 1 - np.square(Z).sum(axis=1)
+    _, _, square = part._rest(new)
+    np.testing.assert_allclose(np.square(part.basis(new)).sum(axis=1), residual, rtol=1e-6, atol=2e-9)
+    # Without the factor, errors of random features are large where the residual is small.
+    large = residual > 1e-3
+    assert np.abs(square[large] / residual[large] - 1).max() > 0.03
+
+
 def test_paths_without_the_residual_of_landmarks_would_be_too_certain():
     model = MODELS["landmarks"].fit(X, Y)
     paths = model.sample_path(PATHS, random_state=1)

@@ -11,7 +11,7 @@ import numpy as np
 from mercer._docs import doc
 from mercer.data.results import rowwise
 from mercer.data.targets import label_codes
-from mercer.engines import Report, enter_stage, fill_rows
+from mercer.engines import Block, Report, enter_stage, fill_rows
 from mercer.engines.base import workers
 from mercer.engines.passes import Passes
 from mercer.errors import DataError, ParameterError
@@ -24,6 +24,7 @@ from mercer.maps import BaseMap, DrawnMap, Nystroem
 from mercer.maps.base import check_replayable
 from mercer.metric.scaled_columns import sample_of_columns, scaled_inputs
 from mercer.parameters import Choice, Domain, Instance, Integer, Interval
+from mercer.solvers.laplace.copies import WeighCopies
 from mercer.solvers.laplace.curvature import HessianSum, inverse_roots
 from mercer.solvers.laplace.integrals import average_probabilities
 from mercer.solvers.laplace.posterior import LabelPosterior, LeftOutLabels, calibrated
@@ -33,6 +34,7 @@ from mercer.solvers.losses.losses import Logistic, Problem
 from mercer.solvers.losses.path import choose_weight
 from mercer.solvers.losses.sample import Sample
 from mercer.solvers.processes.tuning import WIDEST, Trial
+from mercer.statistics import row_hashes
 from mercer.statistics.feature_cache import RowFeatures
 from mercer.statistics.label_counts import CountLabels, LabelCounts
 from mercer.statistics.sample import seed_of
@@ -144,8 +146,10 @@ class GaussianProcessClassifier(Classifier):
 
     *Calibration.* The posterior of a classifier is skewed, and its Laplace approximation is too cautious [2]_. With
     ``calibrate=True``, three factors correct it: of the mean, of the variance of the coefficients, and of the variance
-    that landmarks leave out. They minimize the logarithmic loss of a sample of 2000 rows at most, with the coefficients
-    without each row approximated by one Newton step. The factor of the mean is at most one for more than two labels.
+    that landmarks leave out. They minimize the logarithmic loss of a sample of 2000 rows at most. Each is left out with
+    all rows that are equal to it, and the coefficients without them are approximated by one Newton step. The factor of
+    the mean is at most one for more than two labels. Lengthscales and amplitude see copies of a row once, unless some
+    of the rows that are equal have different labels.
 
     Probabilities of two labels are exact averages of the logistic function. Those of more labels are averages of the
     softmax over 128 quasi-random normal vectors.
@@ -357,8 +361,8 @@ class GaussianProcessClassifier(Classifier):
         )
         if self.calibrate:
             enter_stage(fit.report, "calibrate")
-            scales, _ = self._calibration(posterior, problem, counts, found.coef)
-            posterior = replace(posterior, factors=scales)
+            factors_found = self._calibration(posterior, problem, counts, found.coef, fit)
+            posterior = replace(posterior, factors=factors_found)
         self.posterior_ = posterior
         self.classes_ = counts.labels
         self.calibration_ = posterior.factors
@@ -366,25 +370,39 @@ class GaussianProcessClassifier(Classifier):
         self.log_evidence_ = -curvatures.loss - 0.5 * (square + log_determinant)
         self.coef_ = posterior.factors[0] * found.coef[:-1].T
         self.intercept_ = posterior.factors[0] * found.coef[-1]
-        self.n_iter_, self.n_passes_ = found.steps, passes.count + 2  # those of the label counts and the curvatures
+        counted = 0 if counts.sample.is_complete or not self.calibrate else 1  # that of the copies
+        self.n_iter_ = found.steps
+        self.n_passes_ = passes.count + 2 + counted  # those of the label counts and the curvatures, too
 
     def _calibration(
-        self, posterior: LabelPosterior, problem: Problem, counts: LabelCounts, coef: Array
-    ) -> tuple[tuple[float, float, float], float]:
-        """Return the factors of the posterior that minimize the loss of left-out rows, and this loss."""
-        sample = Sample.of(counts, problem.features, self.n_jobs)
-        sample = sample.part(CALIBRATION_ROWS)
+        self, posterior: LabelPosterior, problem: Problem, counts: LabelCounts, coef: Array, fit: Fit
+    ) -> tuple[float, float, float]:
+        """Return the factors of the posterior that minimize the loss of left-out rows."""
+        rows = Sample.of(counts, problem.features, self.n_jobs)
+        sample = rows.part(CALIBRATION_ROWS)
         used = sample.weight > 0
         X, codes = sample.X[used], label_codes(sample.y[used], counts.labels)
-        Z = problem.features.of(X)
-        share = 1.0 if counts.sample.is_complete and len(sample.y) == len(counts.sample.key) else 0.0
+        hashes, copy = np.unique(row_hashes(X), return_inverse=True)
+        weigh = WeighCopies(hashes, counts.labels, problem.label_weight)
+        if counts.sample.is_complete:
+            copies = weigh(Block(0, rows.X, rows.y, rows.weight))
+        else:  # one pass over the rows, without their features
+            copies = fit.labeled.sum(weigh, fit.report)
         # Where rows are a sample of all rows, each has weight one: it was sampled in proportion to its weight.
-        weight = sample.weight[used] if share else np.ones(len(codes))
+        all_rows = counts.sample.is_complete and len(sample.y) == len(rows.y)
+        weight = sample.weight[used] if all_rows else np.ones(len(codes))
+        Z = problem.features.of(X)
         left_out = LeftOutLabels.of(
-            posterior, X, Z, Z @ coef[:-1] + coef[-1], codes, weight * problem.label_weight[codes]
+            posterior,
+            X,
+            Z,
+            Z @ coef[:-1] + coef[-1],
+            codes,
+            weight * problem.label_weight[codes],
+            copies.weight[copy],
         )
         with workers(1):
-            return calibrated(left_out)
+            return calibrated(left_out)[0]
 
     @property
     def kernel_(self) -> Kernel:

@@ -23,22 +23,15 @@ from mercer.kernels import Constant, Kernel, Matern, Transformed
 from mercer.kernels.base import dense64
 from mercer.learners.base import Fit, Regressor
 from mercer.maps.base import BaseMap, check_replayable, fresh_copy
-from mercer.maps.fourier.frequency_grids import GridFeatures, Summand, parts_above, summands_of
-from mercer.maps.fourier.grid_fourier import GridFourier, box_of, check_groups, checked_bounds, grouped_kernel
+from mercer.maps.fourier.frequency_grids import Box, GridFeatures, Summand, summands_of
+from mercer.maps.fourier.grid_fourier import GridFourier, boxes_of, check_groups, grouped_kernel
 from mercer.metric.scaled_columns import scaled_inputs
 from mercer.parameters import Choice, Domain, Integer, Interval
+from mercer.solvers.grid.boxes import EDGE, edge_level, error_level, parts_of_boxes
 from mercer.solvers.grid.evidence import Evidence, evidence_of, lengthscale_slopes
 from mercer.solvers.grid.posterior import MOST_DENSE, GridPosterior, coefficients_of
 from mercer.solvers.grid.systems import System
-from mercer.solvers.grid.tuning import (
-    EDGE,
-    GridTrial,
-    Hyperparameters,
-    PartAngles,
-    edge_level,
-    tune_grid,
-    with_factors,
-)
+from mercer.solvers.grid.tuning import GridTrial, Hyperparameters, PartAngles, tune_grid, with_factors
 from mercer.statistics.grid_sums import GridSum, GridSums, Survey, TargetScale, survey_of_block
 from mercer.statistics.moments import Moments, MomentSum
 from mercer.statistics.sample import as_generator, seed_of
@@ -48,6 +41,8 @@ __all__ = ["GridGaussianProcessRegressor"]
 Array = np.ndarray
 # Rows of a block: large, so that the FFT of the grid takes little of the time of a transform.
 BLOCK_ROWS = 262_144
+# Number of rows of the sample that shows whether there may be long gaps between rows, if nothing is tuned.
+GAP_ROWS = 1000
 # Amplitude and noise at which a search starts, in the unit of the standard deviation of the targets.
 FIRST_AMPLITUDE, FIRST_NOISE = 1.0, 0.3
 # Relative error of sums over rows: largest and least.
@@ -109,6 +104,9 @@ class GridGaussianProcessRegressor(Regressor):
     edge_ : float
         The ratio n d^2 / noise^2 of the first frequency that is left out, where d^2 is its weight in the kernel: at
         most 0.005, unless `max_components` is too small.
+    n_outside_ : int
+        Number of rows that are left out, since they lie far outside, and a grid for all rows would have more than
+        `max_components` components. A warning is issued if there are any.
     n_steps_ : int
         Number of steps of conjugate gradients, or zero for a Cholesky factorization.
     coef_ : ndarray of shape (M,) or (t, M)
@@ -146,7 +144,12 @@ class GridGaussianProcessRegressor(Regressor):
     *Rows outside of the box of the fit* return to the prior: the features are periodic, but those of rows at which the
     kernel has decayed to 0.01 of its value on the box are zero.
 
-    *Tuning* uses a sample of `tune_rows` rows, and grids of at most 1400 components. Lengthscales are at most the width
+    *Far rows.* Gaps between rows along a column that are long in lengthscales are shortened, so that a row or a cluster
+    that is far from the others needs few components. If tails are so heavy that the grid of all rows has more than
+    `max_components` components, about one row in a hundred is left out, with a warning.
+
+    *Tuning* uses a sample of `tune_rows` rows, and grids of at most 1400 components, or, where more are needed, the
+    evidence of at most ten blocks of 500 near rows. Lengthscales are at most the width
     of a column divided by one plus the number of columns, since longer ones need grids much wider than the rows, and
     the noise is at least one thousandth of the standard deviation of the targets. `partial_fit` tunes on, and chooses
     the grid for, the rows of its first call; later rows must lie in the same box, or in `bounds`.
@@ -183,7 +186,7 @@ class GridGaussianProcessRegressor(Regressor):
         "max_components": Integer(1),
         "tune_rows": Integer(1),
     }
-    solved = frozenset({"posterior_", "noise_", "amplitude_", "coef_", "edge_", "n_steps_"})
+    solved = frozenset({"posterior_", "noise_", "amplitude_", "coef_", "edge_", "n_outside_", "n_steps_"})
     default_map = grid_of_process
     tuning_: tuple[GridTrial, ...]
     posterior_: GridPosterior
@@ -283,11 +286,12 @@ class GridGaussianProcessRegressor(Regressor):
             for summand, f, share in zip(summands, start.factors, start.shares, strict=True)
         )
         amplitude = start.amplitude / np.sqrt(total) if total else start.amplitude
-        low, high = self._box(fit, prototype, survey, summands, d)
-        level = edge_level(survey.bounds.weight, amplitude, start.noise)
+        weight = survey.bounds.weight
+        level, rest = edge_level(weight, amplitude, start.noise), error_level(weight, amplitude, start.noise)
         most = self.max_components if len(summands) == 1 else min(self.max_components, MOST_DENSE // 2)
         most = max(most - (constant > 0), len(summands))
-        parts, left = parts_above(summands, low, high, level, prototype.tolerance, most)
+        boxes, some = self._boxes(fit, prototype, survey, summands, d)
+        parts, left = parts_of_boxes(summands, boxes, some, level, rest, prototype.tolerance, most)
         features = GridFeatures(
             parts, float(np.sqrt(constant)), sum(part.n_components for part in parts) + (constant > 0)
         )
@@ -304,7 +308,7 @@ class GridGaussianProcessRegressor(Regressor):
         term = partial(
             survey_of_block,
             coordinates=dense64,
-            size=self.tune_rows if sampled else 0,
+            size=self.tune_rows if sampled else 0 if prototype.bounds is not None else GAP_ROWS,
             seed=seed_of(fit.random_state, "tune"),
         )
         engine = fit.labeled
@@ -371,12 +375,14 @@ class GridGaussianProcessRegressor(Regressor):
         if self._given("noise") is not None or self._given("amplitude") is not None:
             # A number is in the unit of all targets, which then have a common scale.
             spread = np.full(len(spread), np.sqrt(np.square(spread).mean()))
+        # Of equal targets, or of one, no more is known than their size.
+        size = np.where(center != 0, np.abs(center), 1.0)
         # Rounded, so that rounding errors of means, which differ between engines, do not change the sums.
         with np.errstate(over="ignore", under="ignore"):
             center, rounded = (values.astype(np.float32).astype(np.float64) for values in (center, spread))
         whole = np.isfinite(center) & np.isfinite(rounded) & (rounded > 0)
         return TargetScale(
-            np.where(whole, center, bounds.target_mean), np.where(whole, rounded, np.where(spread > 0, spread, 1.0))
+            np.where(whole, center, bounds.target_mean), np.where(whole, rounded, np.where(spread > 0, spread, size))
         )
 
     def _tuned(
@@ -402,20 +408,29 @@ class GridGaussianProcessRegressor(Regressor):
             amplitude=self.amplitude == "tune",
             noise=self.noise == "tune",
             tolerance=tolerance,
+            centered=self.normalize_y,
             report=fit.report,
         )
         return found
 
-    def _box(
+    def _boxes(
         self, fit: Fit, prototype: GridFourier, survey: Survey, summands: tuple[Summand, ...], d: int
-    ) -> tuple[list[Array], list[Array]]:
-        """Return the boxes of the coordinates of summands."""
-        owner = type(self).__name__
-        matrix = any(affine.matrix is not None for summand in summands for affine in summand.inputs)
-        if prototype.bounds is not None or matrix:
-            return box_of(owner, fit.labeled, summands, prototype.bounds, d, fit.report)
-        ends = checked_bounds(owner, np.stack([survey.bounds.low, survey.bounds.high]), d)
-        return box_of(owner, fit.labeled, summands, ends, d)
+    ) -> tuple[list[Box], Array | None]:
+        """Return the boxes of the coordinates of summands, and a sample of rows if the boxes may be trimmed."""
+        sample, bounds = survey.sample, survey.bounds
+        some = None if sample is None else dense64(sample.X)
+        boxes = boxes_of(
+            type(self).__name__,
+            fit.labeled,
+            summands,
+            prototype.bounds,
+            d,
+            prototype.tolerance,
+            fit.report,
+            ends=np.stack([bounds.low, bounds.high]),
+            sample=None if sample is None else (some, sample.is_complete),
+        )
+        return boxes, None if prototype.bounds is not None else some
 
     def _statistic(self, fit: Fit) -> Accumulator[Any]:
         features = self.feature_map_.features_
@@ -445,7 +460,9 @@ class GridGaussianProcessRegressor(Regressor):
             (part,) = features.parts
             system = System.of_grid(statistic, part.index, scale, offset, constant=features.constant > 0)
         self.edge_ = weight * self._amplitude_**2 * self._left_out_ / self._noise_**2
+        self.n_outside_ = getattr(statistic, "outside", 0)
         self._warn_of_edge(features.n_components)
+        self._warn_of_rows(statistic.rows)
         roots = self._amplitude_ * features.roots()
         with blas_threads_for(min(len(roots), 2048)):
             coef, self.n_steps_ = coefficients_of(system, roots, self._noise_)
@@ -469,6 +486,17 @@ class GridGaussianProcessRegressor(Regressor):
             f"frequencies are left out for which n d^2 / noise^2 is up to {self.edge_:.2g}, more than {EDGE}, so "
             "that the mean is smoother than that of the exact process. Raise max_components, or the noise; after "
             "partial_fit, call fit on all rows."
+        )
+        warnings.warn(msg, MercerWarning, stacklevel=2)
+
+    def _warn_of_rows(self, rows: int) -> None:
+        if not self.n_outside_:
+            return
+        msg = (
+            f"{type(self).__name__}: {self.n_outside_} of {rows} rows are left out, since they lie outside of the box "
+            f"that a grid of max_components={self.max_components} can cover: predictions there are those of the prior. "
+            "Raise max_components, transform columns with heavy tails (logarithms, ranks), or use "
+            "GaussianProcessRegressor."
         )
         warnings.warn(msg, MercerWarning, stacklevel=2)
 

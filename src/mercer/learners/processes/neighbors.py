@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -10,22 +10,30 @@ import numpy as np
 
 from mercer.engines import Report, enter_stage
 from mercer.errors import DataError, ParameterError
-from mercer.kernels import Kernel, Matern, Transformed
+from mercer.kernels import Gaussian, Kernel, Matern, Transformed
 from mercer.kernels.base import dense64
 from mercer.learners.base import Fit
 from mercer.learners.local_correction import local_problem
 from mercer.linalg.numpy_kernels import ProfileName
-from mercer.solvers.local.metric_search import HELD_ROWS, NOISE, MetricTrial, left_out_predictions, search_metric
+from mercer.maps import Nystroem
+from mercer.solvers.local.metric_search import (
+    HELD_ROWS,
+    LEAST_GAIN,
+    NOISE,
+    MetricTrial,
+    left_out_predictions,
+    search_metric,
+)
 from mercer.solvers.local.metric_tuning import STEPS, NumberLoss, TunedMetric, tune_metric
 from mercer.solvers.local.near_fit import Parts, both_noises, fit_near
 from mercer.solvers.local.near_kernel import MATERN, NearKernel
 from mercer.solvers.local.near_rows import collect
 from mercer.solvers.neighbor_processes.posterior import NeighborPosterior, neighbor_posterior
 from mercer.solvers.processes.evidence import Scales
-from mercer.solvers.processes.tuning import WIDEST, rounded, scaled_rows, with_inputs
+from mercer.solvers.processes.tuning import WIDEST, Tuning, rounded, scaled_rows, tune_lengthscales, with_inputs
 from mercer.solvers.ridge.least_squares import RidgeSolution, Spectrum
 from mercer.solvers.ridge.paths import Criterion
-from mercer.statistics import exponentials
+from mercer.statistics import RowSample, exponentials
 from mercer.statistics.sample import seed_of
 
 __all__ = ["check_given", "fit_neighbors", "tune_neighbors", "tunes_by_near_rows"]
@@ -33,11 +41,17 @@ __all__ = ["check_given", "fit_neighbors", "tune_neighbors", "tunes_by_near_rows
 Array = np.ndarray
 # Profiles that are compared if no kernel is given, from rough to smooth.
 PROFILES: tuple[ProfileName, ...] = ("matern12", "matern32", "matern52")
+# Smooth kernels of which the evidence is maximized, if no kernel is given.
+SMOOTH = (Matern(2.5), Gaussian())
+# Least number of rows of which the evidence is maximized.
+LEAST_EVIDENCE_ROWS = 10
 # Number of rows on which lengthscales are tuned; fewer, but no fewer than the least, if they have many features.
 TUNED_ROWS, LEAST_TUNED_ROWS = 100_000, 10_000
 TUNED_ENTRIES = 20_000_000
 # Number of left-out rows by which local scales and intervals are calibrated.
 LEFT_OUT_ROWS = 8192
+# Gain in the mean log density of left-out targets over the noise of highest evidence that another noise must have.
+LEAST_DENSITY_GAIN = LEAST_GAIN / 2
 # Number of left-out rows by which fits with different parts are compared.
 COMPARED_ROWS = 2000
 
@@ -55,13 +69,25 @@ def tunes_by_near_rows(kernel: Kernel, fit: Fit) -> bool:
     )
 
 
-def tune_neighbors(model: Any, kernel: Kernel, fit: Fit, *, roughness: bool) -> tuple[Kernel, tuple[MetricTrial, ...]]:
-    """Return the kernel whose lengthscales have the highest leave-one-out density, and all trials.
+@dataclass(frozen=True)
+class NeighborTuning:
+    """The result of tuning: the kernel, all trials, and the noise of highest evidence if the kernel is that, too."""
+
+    kernel: Kernel
+    trials: tuple[MetricTrial, ...]
+    alpha: float | None  # variance of the noise in units of that of the function
+
+
+def tune_neighbors(model: Any, kernel: Kernel, fit: Fit, *, roughness: bool) -> NeighborTuning:
+    """Return the kernel whose lengthscales have the highest leave-one-out density, or the highest evidence.
+
+    Predictions from near rows hardly depend on lengthscales that are long, and these determine what is predicted away
+    from the rows. So the kernel of highest evidence on a sample of rows is used unless left-out errors are larger.
 
     Parameters
     ----------
     model : GaussianProcessRegressor
-        The learner, with its parameters `lengthscale_tuning`, `normalize_y` and `n_jobs`.
+        The learner, with its parameters `lengthscale_tuning`, `normalize_y`, `tune_rows` and `n_jobs`.
     kernel : Kernel
         A kernel for which `tunes_by_near_rows` is true.
     fit : Fit
@@ -82,19 +108,81 @@ def tune_neighbors(model: Any, kernel: Kernel, fit: Fit, *, roughness: bool) -> 
     assert profile is not None
     profiles = PROFILES if roughness else (profile,)
     options = {"seed": seed, "n_jobs": model.n_jobs, "report": fit.report}
-    if model.lengthscale_tuning == "shared" or len(rows) < 3:
+    shared = model.lengthscale_tuning == "shared" or len(rows) < 3
+    if shared:
         start = 1 / float(base.lengthscale)
-        chosen, factors, trials = search_shared(X, rows.targets, rows.weight, profiles, start, **options)
+        chosen, metric, trials = search_shared(X, rows.targets, rows.weight, profiles, start, **options)
     else:
         search = search_metric(X, rows.targets, rows.weight, profiles, labels=False, full=False, **options)
-        chosen, factors, trials = search.profile, 1 / search.tuned.matrix, search.trials
+        chosen, metric, trials = search.profile, search.tuned, search.trials
+    factors, alpha = 1 / metric.matrix, None
     if roughness:
         base = Matern({name: nu for nu, name in MATERN.items()}[chosen])
+    if len(rows) >= LEAST_EVIDENCE_ROWS:
+        enter_stage(fit.report, "maximize the evidence")
+        smooth = SMOOTH if roughness else (base,)
+        size = int(model.tune_rows)
+        few = RowSample(
+            size,
+            min(size, len(rows)),
+            *(np.arange(min(size, len(rows))),) * 2,
+            *(values[:size] for values in (X, rows.targets, rows.weight)),
+        )
+        tuned = max(
+            (
+                tune_lengthscales(
+                    Nystroem(one),
+                    one.with_params(lengthscale=float(np.exp(np.log(factors).mean()))),
+                    few,
+                    ard=not shared,
+                    noise=None if model._given("noise") is None else model._given("noise") / rows.unit,
+                    amplitude=None if model._given("amplitude") is None else model._given("amplitude") / rows.unit,
+                    centered=bool(model.normalize_y),
+                    seed=seed,
+                    report=fit.report,
+                )
+                for one in smooth
+            ),
+            key=lambda tuning: tuning.evidence,
+        )
+        found = metric_of(tuned, X.shape[1])
+        errors = [
+            held_error(X, rows.targets, rows.weight, name, some, seed, model.n_jobs)
+            for name, some in ((chosen, metric), found)
+        ]
+        trials += (MetricTrial(found[0], "shared" if shared else "diagonal", errors[1], found[1].noise),)
+        if errors[1] * (1 - LEAST_GAIN) <= errors[0]:
+            return NeighborTuning(with_inputs(tuned.kernel, inputs), trials, found[1].noise)
     if (factors == factors[0]).all():
-        tuned: Kernel = base.with_params(lengthscale=rounded(factors[:1])[0])
+        fitted: Kernel = base.with_params(lengthscale=rounded(factors[:1])[0])
     else:
-        tuned = Transformed(base.with_params(lengthscale=1.0), lengthscales=rounded(factors))
-    return with_inputs(tuned, inputs), trials
+        fitted = Transformed(base.with_params(lengthscale=1.0), lengthscales=rounded(factors))
+    return NeighborTuning(with_inputs(fitted, inputs), trials, alpha)
+
+
+def metric_of(tuning: Tuning, d: int) -> tuple[ProfileName, TunedMetric]:
+    """Return the profile and the metric of the kernel of highest evidence."""
+    kernel = NearKernel.of(tuning.kernel)
+    assert kernel.profile is not None
+    points = kernel.points(np.vstack([np.zeros(d), np.eye(d)]))
+    alpha = float(np.exp(np.log(tuning.alpha).mean()))
+    return kernel.profile, TunedMetric(np.diagonal(points[1:] - points[0]).copy(), alpha, 1.0, np.empty(0))
+
+
+def held_error(
+    X: Array, targets: Array, weight: Array, profile: ProfileName, metric: TunedMetric, seed: int, n_jobs: int | None
+) -> float:
+    """Return the mean squared leave-one-out error of some rows, in units of the mean square of the targets."""
+    unit = root_mean_square(targets, weight)
+    scaled = np.ascontiguousarray(targets / unit)
+    held = np.sort(np.random.default_rng(seed).choice(len(X), min(len(X), HELD_ROWS), replace=False))
+    predicted, _ = left_out_predictions(X, scaled, weight, profile, metric, held, n_jobs)
+    return float(weight[held] @ np.square(scaled[held] - predicted).sum(axis=1) / weight[held].sum())
+
+
+def root_mean_square(targets: Array, weight: Array) -> float:
+    """Return the root mean square of targets, or the least positive number if they are zero."""
+    return max(float(np.sqrt(weight @ np.square(targets).mean(axis=1) / weight.sum())), np.finfo(float).tiny)
 
 
 def search_shared(
@@ -107,21 +195,19 @@ def search_shared(
     seed: int,
     n_jobs: int | None,
     report: Report | None,
-) -> tuple[ProfileName, Array, tuple[MetricTrial, ...]]:
+) -> tuple[ProfileName, TunedMetric, tuple[MetricTrial, ...]]:
     """Tune one lengthscale for all features with each profile.
 
     Returns
     -------
     profile : str
         That of the least error of left-out targets.
-    lengthscales : ndarray of shape (d,)
-        Its lengthscale, once for each feature.
+    metric : TunedMetric
+        Its lengthscale, once for each feature, and its noise.
     trials : tuple of MetricTrial
         All trials.
     """
-    unit = max(float(np.sqrt(weight @ np.square(targets).mean(axis=1) / weight.sum())), np.finfo(float).tiny)
-    scaled = np.ascontiguousarray(targets / unit)
-    held = np.sort(np.random.default_rng(seed).choice(len(X), min(len(X), HELD_ROWS), replace=False))
+    scaled = np.ascontiguousarray(targets / root_mean_square(targets, weight))
     found: list[tuple[MetricTrial, TunedMetric]] = []
     tuned = TunedMetric(np.full(X.shape[1], start), NOISE, 1.0, np.empty(0))
     for profile in profiles if len(X) > 2 else profiles[-1:]:
@@ -129,11 +215,10 @@ def search_shared(
             X, scaled, weight, profile, tuned, NumberLoss(),
             kind="shared", steps=STEPS // 2 if len(X) > 2 else 0, seed=seed, n_jobs=n_jobs, report=report,
         )  # fmt: skip
-        predicted, _ = left_out_predictions(X, scaled, weight, profile, tuned, held, n_jobs)
-        error = float(weight[held] @ np.square(scaled[held] - predicted).sum(axis=1) / weight[held].sum())
+        error = held_error(X, targets, weight, profile, tuned, seed, n_jobs)
         found.append((MetricTrial(profile, "shared", error, tuned.noise), tuned))
     trial, tuned = min(found, key=lambda entry: entry[0].error)
-    return trial.profile, 1 / tuned.matrix, tuple(entry[0] for entry in found)
+    return trial.profile, tuned, tuple(entry[0] for entry in found)
 
 
 def check_targets_differ(model: Any, targets: Array) -> None:
@@ -191,10 +276,16 @@ def fit_neighbors(model: Any, spectrum: Spectrum, scales: Scales, fit: Fit) -> N
             score = min(scored, key=lambda score: score.loss)
             for noise in both_noises(score.alpha, ridge.alpha, criterion):
                 tried.append(fit_parts(noise, parts=("both",), neighbors=(score.n_neighbors,)))
+        if model._neighbor_alpha_ is not None:
+            preferred: Parts = "both" if "both" in local.parts else "local"
+            count = min((score for one in tried for score in one.scores), key=lambda score: score.loss).n_neighbors
+            tried.append(fit_parts(model._neighbor_alpha_, parts=(preferred,), neighbors=(count or local.counts[0],)))
         # Fits are compared by the density of left-out targets with local scales and heavy tails.
         some = order[:COMPARED_ROWS]
         densities = [float(neighbor_posterior(one, local.problem, some).log_density.sum()) for one in tried]
         found = tried[int(np.argmax(densities))]
+        if model._neighbor_alpha_ is not None and densities[-1] > max(densities) - LEAST_DENSITY_GAIN:
+            found = tried[-1]
         scores = tuple(
             replace(score, loss=-density) if score.parts == one.parts else score
             for one, density in zip(tried, densities, strict=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from numbers import Integral
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -13,6 +12,7 @@ import numpy as np
 from mercer._docs import doc
 from mercer.data.results import rowwise
 from mercer.data.sources import source_of
+from mercer.data.targets import check_no_missing_targets, validate_rows
 from mercer.engines import Report, enter_stage, fill_rows
 from mercer.engines.base import blas_threads_for
 from mercer.errors import DataError, ParameterError
@@ -48,8 +48,10 @@ __all__ = ["GaussianProcessRegressor"]
 Array = np.ndarray
 # Least number of landmarks of the default map, if there are that many rows.
 LEAST_LANDMARKS = 1024
-# Number of landmarks of the default map if there are near rows, which represent what is local.
-LANDMARKS_BESIDE_NEIGHBORS = 512
+# Least and largest number of landmarks of the default map if there are near rows, which represent what is local, and
+# number of entries of the features of all rows (128 MB) up to which there are more than the least.
+FEW_LANDMARKS, MOST_LANDMARKS = 512, 2048
+ENTRIES_BESIDE_NEIGHBORS = 2**24
 # Number of rows of the sample on which noise is calibrated: their number determines its standard deviation within 1 %.
 # Fewer rows, but no fewer than the least, if rows have many features.
 CALIBRATION_ROWS = 8192
@@ -62,6 +64,14 @@ def landmarks_of_process(kernel: Kernel | None, *, n_rows: int | None = None, ra
     # No more landmarks than rows, where their number is known.
     count = LEAST_LANDMARKS if n_rows is None else min(n_rows, max(LEAST_LANDMARKS, width_for(n_rows)))
     return Nystroem(DEFAULT_KERNEL if kernel is None else kernel, count, random_state=random_state)
+
+
+def landmarks_beside_neighbors(n_rows: int | None) -> int:
+    """Return the largest number of landmarks of the default map if there are near rows."""
+    count = MOST_LANDMARKS
+    while n_rows is not None and count > FEW_LANDMARKS and count * n_rows > ENTRIES_BESIDE_NEIGHBORS:
+        count //= 2
+    return count
 
 
 @doc
@@ -157,12 +167,15 @@ class GaussianProcessRegressor(Regressor):
 
     *Near rows.* With `neighbors`, what the features leave is predicted from the rows nearest to each query, so that
     both parts together have the kernel of the map; with all rows near, they are the exact process. If `feature_map` is
-    None, there are 512 landmarks, and the smoothness of the Matern kernel, 1/2, 3/2 or 5/2, is chosen too. Lengthscales
-    minimize leave-one-out losses of mini-batches of rows, each given its nearest rows. Features, near rows or both are
-    chosen by the leave-one-out density, and the variance follows the residuals of the near rows [5]_, so that it
-    differs between regions. `noise_` and `amplitude_` are those at an average scale. `noise` and `amplitude` can be
-    both given or both tuned. There are no covariances and samples. The rows are a part of the model, or stay in their
-    source (`LocalCorrection`).
+    None, there are 512 landmarks, 1024 for at most 16384 rows and 2048 for at most 8192, and the smoothness of the
+    Matern kernel, 1/2, 3/2 or 5/2, is chosen too. Lengthscales minimize leave-one-out losses of mini-batches of rows,
+    each given its nearest rows. These losses hardly depend on long lengthscales, which determine predictions away from
+    the rows. So a Gaussian or Matern kernel of smoothness 5/2 of the highest evidence on `tune_rows` rows is used
+    instead, with the noise of highest evidence, unless squared errors of left-out rows are larger by more than 1 %.
+    Features, near rows or both are chosen by the leave-one-out density, and the variance follows the residuals of the
+    near rows [5]_, so that it differs between regions. `noise_` and `amplitude_` are those at an average scale. `noise`
+    and `amplitude` can be both given or both tuned. There are no covariances and samples. The rows are a part of the
+    model, or stay in their source (`LocalCorrection`).
 
     *Intervals.* `predict_interval` and `predict_log_density` use the distribution of leave-one-out errors of a sample
     of rows, divided by their standard deviations, since errors of real data often have heavier tails than normal ones.
@@ -293,12 +306,14 @@ class GaussianProcessRegressor(Regressor):
         if self.neighbors is not None:
             self._check_neighbors()
             if isinstance(prototype, Nystroem) and not isinstance(self.feature_map, BaseMap):
-                few = min(prototype.n_components, LANDMARKS_BESIDE_NEIGHBORS)
-                prototype = fresh_copy(prototype, n_components=few)
+                n_rows = self._count_rows(fit.engine)
+                few = landmarks_beside_neighbors(n_rows)
+                prototype = fresh_copy(prototype, n_components=few if n_rows is None else min(few, n_rows))
         if self.feature_map is None:
             check_replayable(prototype, fit.engine)
             prototype = self._scaled(prototype, fit)
         self.tuning_ = ()
+        self._neighbor_alpha_: float | None = None
         if self.lengthscale_tuning is not None:
             prototype = self._tuned(replace(fit, feature_map=prototype))
         fitted = fit.fitted(prototype)
@@ -350,8 +365,9 @@ class GaussianProcessRegressor(Regressor):
             kernel = prototype._kernel()
         if by_near_rows:
             roughness = self.feature_map is None
-            tuned, self.tuning_ = tune_neighbors(self, kernel, fit, roughness=roughness)
-            return prototype.with_kernel(tuned)
+            tuned = tune_neighbors(self, kernel, fit, roughness=roughness)
+            self.tuning_, self._neighbor_alpha_ = tuned.trials, tuned.alpha
+            return prototype.with_kernel(tuned.kernel)
         seed = seed_of(fit.random_state, "tune")
         enter_stage(fit.report, "tune lengthscales")
         sample = fit.labeled.sum(
@@ -482,7 +498,10 @@ class GaussianProcessRegressor(Regressor):
         for name, value in zip(("noise", "amplitude"), given, strict=True):
             numbers = np.asarray(value, dtype=float)
             if numbers.shape not in ((), (1,), (count,)) or not (np.isfinite(numbers) & (numbers > 0)).all():
-                msg = f"{name} must be a finite number > 0, or one for each of {count} targets; got {value!r}."
+                msg = (
+                    f"{type(self).__name__}: {name} must be a finite number > 0, or one for each of {count} targets, "
+                    f"got {value!r}."
+                )
                 raise ParameterError(msg)
         scales = Scales(*(np.broadcast_to(np.asarray(v, dtype=float), (count,)) for v in given))
         if self.local_posterior_ is not None:
@@ -550,12 +569,15 @@ class GaussianProcessRegressor(Regressor):
         self._check_fitted()
         posterior = self.posterior_
         if return_std and return_cov:
-            msg = f"{type(self).__name__}: at most one of return_std and return_cov can be True."
+            msg = (
+                f"{type(self).__name__}: at most one of return_std and return_cov can be True, got both. The standard "
+                "deviations are the roots of the diagonal of the covariance."
+            )
             raise ParameterError(msg)
         local = self.local_posterior_
         if local is not None:
             self._refuse_with_neighbors(return_cov, "return_cov=True", "return_std=True, or neighbors=None")
-            X = self.feature_map_.check_rows(X)
+            X = validate_rows(self, X, reset=False)
             mean, std = local.predict(X, return_std=return_std, with_noise=with_noise, n_jobs=self.n_jobs)
             mean = mean[:, 0] if self._single else mean
             return mean if std is None else (mean, std[:, 0] if self._single else std)
@@ -631,6 +653,7 @@ class GaussianProcessRegressor(Regressor):
         if targets.shape != mean.shape:
             msg = f"{type(self).__name__}: y must have the shape {mean.shape} of predictions, got {targets.shape}."
             raise DataError(msg)
+        check_no_missing_targets(self, targets)
         posterior = self.posterior_ if self.local_posterior_ is None else self.local_posterior_
         shape = (len(mean), -1)
         values = log_densities(posterior, (targets - mean).reshape(shape), std.reshape(shape))
@@ -663,7 +686,8 @@ class GaussianProcessRegressor(Regressor):
         self._check_fitted()
         posterior = self.posterior_
         self._refuse_with_neighbors(True, "sample_y", "neighbors=None")
-        X = self.feature_map_.check_rows(X)
+        check_parameter(type(self).__name__, "n_samples", n_samples, Integer(1))
+        X = validate_rows(self, X, reset=False)
         mean = self._linear(X, posterior.coef, posterior.spectrum.offset)
         Z = features_of(self.feature_map_.features_.astype(X.dtype), X).astype(np.float64, copy=False)
         draws = mean[:, :, None] + posterior.deviations(X, Z, int(n_samples), as_generator(random_state))
@@ -740,8 +764,8 @@ class GaussianProcessRegressor(Regressor):
         Notes
         -----
         Means and variances are those of `predict` without noise. With landmarks, what they leave out is a part of the
-        paths as it is of the variance. It is computed from 4096 random Fourier features of the kernel, so that the
-        covariances of this part have a relative error of about 2 %; the kernel must be shift-invariant. With random
+        paths as it is of the variance. Its variance is exact at every row. Its correlations are those of 4096 random
+        Fourier features of the kernel, which must be shift-invariant. With random
         features and ``variance_method="weight-space"``, paths are as certain as the features are, far from the rows,
         too: use ``variance_method="pathwise"`` or landmarks to explore.
 
@@ -768,9 +792,7 @@ class GaussianProcessRegressor(Regressor):
         """
         self._check_fitted()
         self._refuse_with_neighbors(True, "sample_path", "neighbors=None")
-        if not isinstance(n_samples, Integral) or n_samples < 1:
-            msg = f"{type(self).__name__}: n_samples must be an integer >= 1, got {n_samples!r}."
-            raise ParameterError(msg)
+        check_parameter(type(self).__name__, "n_samples", n_samples, Integer(1))
         rng = as_generator(random_state)
         return sample_paths(self.posterior_, self.feature_map_, int(n_samples), rng, single=self._single)
 

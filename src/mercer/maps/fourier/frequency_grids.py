@@ -14,9 +14,27 @@ from mercer.kernels import Kernel
 from mercer.kernels.base import dense64
 from mercer.kernels.isotropic import IsotropicKernel
 from mercer.kernels.spectral import Affine, width_of
-from mercer.theory.fourier.grid import decay_distance, frequency_weights, grid_error, half_ball, lattice_ball
+from mercer.theory.fourier.grid import (
+    decay_distance,
+    frequency_weights,
+    grid_error,
+    half_ball,
+    lattice_ball,
+    tail_radius,
+)
 
-__all__ = ["NEEDS", "GridFeatures", "GridPart", "Summand", "lowest_parts", "parts_above", "summands_of"]
+__all__ = [
+    "NEEDS",
+    "Box",
+    "GridFeatures",
+    "GridPart",
+    "Summand",
+    "lowest_parts",
+    "margin_of",
+    "part_without_frequencies",
+    "parts_above",
+    "summands_of",
+]
 
 Array = np.ndarray
 NEEDS = (
@@ -25,6 +43,8 @@ NEEDS = (
 )
 # Rows outside of the box of the fit have features up to the distance at which the kernel has decayed to this level.
 REACH_LEVEL = 0.01
+# Rows lie in a box if they exceed it by at most this share of its half width and the reach.
+SLACK = 1e-6
 # Number of rows whose features are computed at a time.
 SLICE_ENTRIES = 2**18
 MOST_AXES = 3
@@ -98,10 +118,28 @@ def why_refused(summand: Summand, n_features: int) -> str | None:
 
 
 @dataclass(frozen=True, eq=False)
+class Box:
+    """Bounds of the coordinates of rows, and long gaps between them."""
+
+    low: Array  # (d,)
+    high: Array  # (d,)
+    gaps: tuple[Array, ...] = ()  # (k, 2) for each axis, in order: intervals without rows; () means no gaps
+
+    def within(self, low: Array, high: Array) -> Box:
+        """Return the part of the box between other bounds."""
+        low, high = np.maximum(low, self.low), np.minimum(high, self.high)
+        gaps = tuple(g[(g[:, 0] >= a) & (g[:, 1] <= b)] for g, a, b in zip(self.gaps, low, high, strict=False))
+        return Box(low, high, gaps)
+
+
+@dataclass(frozen=True, eq=False)
 class GridPart:
     """The frequencies of one summand, and the box of coordinates for which they were chosen.
 
     The components are a constant, cosines and sines, each of frequencies in order of decreasing weight.
+
+    Along each axis, gaps between rows that are longer than the margin of the period are shortened to the margin: what
+    lies behind a gap is moved towards the box. The kernel is negligible across such a gap before and after.
     """
 
     summand: Summand
@@ -111,6 +149,7 @@ class GridPart:
     reach: float  # distance from the box, in lengthscales, beyond which features are zero
     index: Array  # (p, d), integer vectors j: frequencies are spacing * j, one of each pair
     weights: Array  # (1 + p,), weights of frequency zero and of these frequencies
+    gaps: tuple[Array, ...] = ()  # (k, 2) for each axis: coordinates of gaps that are shortened
 
     @property
     def n_components(self) -> int:
@@ -142,44 +181,82 @@ class GridPart:
 
     def angles(self, X: Any) -> tuple[tuple[Array, ...], Array]:
         """Return angles of rows, one array per axis, and whether each row is within reach of the box."""
-        offsets = np.ascontiguousarray(self.summand.coordinates(X).T)
-        offsets -= self.center[:, None]
-        if self._inside(offsets):
-            near = np.ones(X.shape[0], bool)
-        else:
-            with np.errstate(over="ignore"):
-                gaps = np.maximum(np.abs(offsets) - self.half[:, None], 0)
-                near = np.square(gaps).sum(axis=0) <= self.reach**2
+        offsets, depth = self._offsets(X)
+        near = np.ones(X.shape[0], bool)
+        if depth is not None:
+            near = np.square(depth).sum(axis=0) <= self.reach**2
             offsets[:, ~near] = 0.0
         offsets *= (2 * np.pi * self.spacing)[:, None]
         return tuple(offsets), near
 
-    def angles_inside(self, X: Any) -> tuple[Array, ...]:
-        """Return angles of rows of a fit; raise if rows lie outside of the box by more than rounding."""
-        offsets = np.ascontiguousarray(self.summand.coordinates(X).T)
-        offsets -= self.center[:, None]
-        if not self._inside(offsets):
-            self.check_bounds(offsets.min(axis=1) + self.center, offsets.max(axis=1) + self.center)
+    def angles_inside(self, X: Any) -> tuple[tuple[Array, ...], Array | None]:
+        """Return angles of rows, and whether each row lies in the box up to rounding; None means that all do."""
+        offsets, depth = self._offsets(X)
+        inside = None
+        if depth is not None:
+            inside = (depth <= SLACK * (self.half + self.reach)[:, None]).all(axis=0)
+            offsets[:, ~inside] = 0.0
         offsets *= (2 * np.pi * self.spacing)[:, None]
-        return tuple(offsets)
+        return tuple(offsets), inside
 
-    def _inside(self, offsets: Array) -> bool:
-        """Return whether all rows, as offsets (d, n) from the center, lie in the box."""
+    def _offsets(self, X: Any) -> tuple[Array, Array | None]:
+        """Return offsets (d, n) of rows from the center, with gaps shortened, and distances from the box.
+
+        None for the distances means that all rows lie in the box.
+        """
+        offsets = np.ascontiguousarray(self.summand.coordinates(X).T)
+        inner = self._shorten(offsets)
+        offsets -= self.center[:, None]
         low, high = offsets.min(axis=1, initial=0.0), offsets.max(axis=1, initial=0.0)
-        return bool((np.maximum(-low, high) <= self.half).all())
+        if inner is None and (np.maximum(-low, high) <= self.half).all():
+            return offsets, None
+        with np.errstate(over="ignore"):
+            depth = np.maximum(np.abs(offsets) - self.half[:, None], 0)
+            return offsets, np.minimum(depth if inner is None else depth + inner, 1e150)
+
+    @property
+    def margins(self) -> Array:
+        """The lengths (d,) by which the period exceeds the box, to which gaps are shortened."""
+        return 1 / self.spacing - 2 * self.half
+
+    def _shorten(self, u: Array) -> Array | None:
+        """Shorten the gaps in coordinates (d, n), in place; return the distances from rows inside of gaps, or None."""
+        if not any(len(g) for g in self.gaps):
+            return None
+        inner = np.zeros_like(u)
+        for axis, gaps in enumerate(self.gaps):
+            if len(gaps):
+                start, stop = np.append(gaps[:, 0], np.inf), np.append(gaps[:, 1], np.inf)
+                at = np.searchsorted(stop, u[axis], side="right")
+                at = np.minimum(at, len(gaps))
+                with np.errstate(invalid="ignore"):
+                    inner[axis] = np.maximum(np.minimum(u[axis] - start[at], stop[at] - u[axis]), 0.0)
+                behind = np.searchsorted(gaps.mean(axis=1), u[axis])
+                removed = np.cumsum(gaps[:, 1] - gaps[:, 0] - self.margins[axis])
+                u[axis] -= np.append(0.0, removed)[behind]
+        return inner
 
     def check_bounds(self, low: Array, high: Array) -> None:
         """Raise if bounds of coordinates exceed the box by more than rounding."""
-        slack = 1e-6 * (self.half + self.reach)
-        outside = (low < self.center - self.half - slack) | (high > self.center + self.half + slack)
+        slack = SLACK * (self.half + self.reach)
+        removed = np.zeros(len(self.half))
+        for axis, gaps in enumerate(self.gaps):
+            removed[axis] = (gaps[:, 1] - gaps[:, 0] - self.margins[axis]).sum()
+        least, largest = self.center - self.half, self.center + self.half + removed
+        outside = (low < least - slack) | (high > largest + slack)
         if outside.any():
             axis = int(np.argmax(outside))
-            span = f"{low[axis] - self.center[axis]:.3g} to {high[axis] - self.center[axis]:.3g}"
-            msg = (
-                f"All rows of a fit must lie in the box of its grid, +-{self.half[axis]:.3g} lengthscales around its "
-                f"center, got {span} for coordinate {axis}. Give bounds= of GridFourier for all rows to be added."
-            )
-            raise DataError(msg)
+            self.raise_outside(f"{low[axis]:.6g} to {high[axis]:.6g} for coordinate {axis}")
+
+    def raise_outside(self, got: str) -> None:
+        """Raise because rows of a fit lie outside of the box."""
+        box = ", ".join(f"{c - h:.6g} to {c + h:.6g}" for c, h in zip(self.center, self.half, strict=True))
+        where = " with long gaps between rows shortened" if any(len(g) for g in self.gaps) else ""
+        msg = (
+            f"All rows of a fit must lie in the box of its grid, which is {box} in lengthscales{where}, got {got}. "
+            "Give bounds= of GridFourier for all rows to be added, or fit to all rows at once."
+        )
+        raise DataError(msg)
 
     def waves(self, X: Any) -> tuple[Array, Array]:
         """Return exponentials exp(2 pi i (h j) . u) of rows (n, p), and whether each row is within reach of the box."""
@@ -192,7 +269,7 @@ class GridPart:
 
 
 def lowest_parts(
-    summands: Sequence[Summand], low: Sequence[Array], high: Sequence[Array], n_components: int, tolerance: float
+    summands: Sequence[Summand], boxes: Sequence[Box], n_components: int, tolerance: float
 ) -> tuple[GridPart, ...]:
     """Return the parts of a grid with at most `n_components` components in total, those of largest weights.
 
@@ -200,7 +277,7 @@ def lowest_parts(
     ----------
     summands : sequence of Summand
         The summands of the kernel.
-    low, high : sequences of ndarrays of shape (d,)
+    boxes : sequence of Box
         Boxes of the coordinates of rows, one per summand.
     n_components : int
         Number of components; at least one per summand.
@@ -209,8 +286,8 @@ def lowest_parts(
     """
     pairs = (n_components - len(summands)) // 2
     parts = []
-    for summand, a, b in zip(summands, low, high, strict=True):
-        empty = part_without_frequencies(summand, a, b, tolerance)
+    for summand, box in zip(summands, boxes, strict=True):
+        empty = part_without_frequencies(summand, box, tolerance)
         parts.append(with_frequencies(empty, lattice_ball(empty.spacing, pairs)))
     if len(parts) <= 1:
         return tuple(parts)
@@ -222,61 +299,84 @@ def lowest_parts(
 
 
 def parts_above(
-    summands: Sequence[Summand], low: Sequence[Array], high: Sequence[Array], level: float, tolerance: float, most: int
+    summands: Sequence[Summand],
+    boxes: Sequence[Box],
+    level: float,
+    tolerance: float,
+    most: int,
+    rest: float | None = None,
 ) -> tuple[tuple[GridPart, ...], float]:
     """Return the parts of a grid with all frequencies of weight >= level, and the largest weight that is left out.
 
+    If `rest` is given, there are further frequencies, until the sum of the squares of the weights that are left out of
+    a part, times the ratio of the volumes of a period and of the box, is at most `rest` times the mass of the part.
     There are no more than `most` components, so that the largest weight that is left out may exceed the level. See
     `lowest_parts` for the other parameters.
     """
     parts = []
-    total = 0
-    for summand, a, b in zip(summands, low, high, strict=True):
-        part = part_without_frequencies(summand, a, b, tolerance)
+    total, left = 0, 0.0
+    for summand, box in zip(summands, boxes, strict=True):
+        part = part_without_frequencies(summand, box, tolerance)
         radius = radius_of_level(part, level, most)
-        index = half_ball(part.spacing, radius)
+        if rest is not None:
+            # Rows in a box that is less wide than a lengthscale are as dense as in one of this width.
+            fill = float(np.prod(np.maximum(2 * part.half, 1.0) * part.spacing))
+            radius = max(radius, tail_radius(summand.kernel, part.spacing, rest * fill / summand.mass))
+        largest = largest_radius(part, most)
+        left = max(left, weight_at(part, radius))
+        index = half_ball(part.spacing, min(radius, largest))
         part = with_frequencies(part, lattice_ball(part.spacing, len(index)))
-        total += part.n_components
+        total += part.n_components if radius <= largest else most + 1
         parts.append(part)
     if total <= most:
-        return tuple(parts), level
-    limited = lowest_parts(summands, low, high, most, tolerance)
-    left = max(float(part.weights[-1]) for part in limited)
-    return limited, max(left, level)
+        return tuple(parts), left
+    limited = lowest_parts(summands, boxes, most, tolerance)
+    return limited, max(max(float(part.weights[-1]) for part in limited), left)
+
+
+def largest_radius(part: GridPart, most: int) -> float:
+    """Return the radius of a ball of somewhat more than `most` frequencies."""
+    return float(np.exp(np.log(part.spacing).mean())) * (2.0 * most + 10) ** (1 / len(part.spacing))
+
+
+def weight_at(part: GridPart, radius: float) -> float:
+    """Return the weight of frequencies of some length."""
+    axis = np.zeros((1, len(part.spacing)))
+    axis[0, 0] = radius / part.spacing[0]
+    return part.summand.mass * float(frequency_weights(part.summand.kernel, part.spacing, axis)[0])
 
 
 def radius_of_level(part: GridPart, level: float, most: int) -> float:
     """Return the length of frequencies at which their weight is `level`, or that of a ball of about `most` points."""
-    d = len(part.spacing)
-    largest = float(np.exp(np.log(part.spacing).mean())) * (2.0 * most + 10) ** (1 / d)
-    axis = np.zeros((1, d))
-
-    def weight(radius: float) -> float:
-        axis[0, 0] = radius / part.spacing[0]
-        return part.summand.mass * float(frequency_weights(part.summand.kernel, part.spacing, axis)[0])
-
-    if weight(largest) > level:
+    largest = largest_radius(part, most)
+    if weight_at(part, largest) > level:
         return largest
     low, high = 0.0, largest
     while high - low > 1e-3 * largest / (most + 1) and high - low > 1e-6 * high:
         middle = (low + high) / 2
-        low, high = (middle, high) if weight(middle) > level else (low, middle)
+        low, high = (middle, high) if weight_at(part, middle) > level else (low, middle)
     return high
 
 
-def part_without_frequencies(summand: Summand, low: Array, high: Array, tolerance: float) -> GridPart:
+def part_without_frequencies(summand: Summand, box: Box, tolerance: float) -> GridPart:
     """Return the part of a grid for a box of coordinates, with frequency zero only.
 
-    The period is the width of the box plus the distance at which the kernel has decayed to `tolerance`, so that
-    periodic images of rows in the box do not matter; and at least twice the reach, so that those of rows within reach
-    of the box are as far as the reach.
+    The period is the width of the box, with long gaps shortened, plus the distance at which the kernel has decayed to
+    `tolerance`, so that periodic images of rows in the box do not matter; and at least twice the reach, so that those
+    of rows within reach of the box are as far as the reach.
     """
-    half = (high - low) / 2
     reach = decay_distance(summand.kernel, REACH_LEVEL)
-    period = 2 * half + max(decay_distance(summand.kernel, tolerance), 2 * reach)
+    margin = margin_of(summand, tolerance)
+    removed = np.array([(g[:, 1] - g[:, 0] - margin).sum() for g in box.gaps]) if box.gaps else 0.0
+    half = (box.high - box.low - removed) / 2
     index = np.zeros((0, len(half)), np.int64)
-    part = GridPart(summand, low + half, half, 1 / period, reach, index, np.zeros(1))
+    part = GridPart(summand, box.low + half, half, 1 / (2 * half + margin), reach, index, np.zeros(1), box.gaps)
     return with_frequencies(part, index)
+
+
+def margin_of(summand: Summand, tolerance: float) -> float:
+    """Return the distance, in lengthscales, by which periods exceed boxes, and to which gaps are shortened."""
+    return max(decay_distance(summand.kernel, tolerance), 2 * decay_distance(summand.kernel, REACH_LEVEL))
 
 
 def with_frequencies(part: GridPart, index: Array) -> GridPart:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from functools import partial, reduce
+from itertools import pairwise
 from operator import add
 from typing import Any, ClassVar, Literal, Self
 
@@ -16,13 +17,22 @@ from mercer.errors import DataError, MercerWarning, ParameterError
 from mercer.kernels import Gaussian, Kernel, Transformed
 from mercer.kernels.spectral import MEDIAN_ROWS
 from mercer.maps.base import BaseMap, check_replayable, fresh_copy, given_kernel
-from mercer.maps.fourier.frequency_grids import NEEDS, GridFeatures, Summand, lowest_parts, summands_of
+from mercer.maps.fourier.frequency_grids import (
+    NEEDS,
+    Box,
+    GridFeatures,
+    Summand,
+    lowest_parts,
+    margin_of,
+    summands_of,
+)
 from mercer.parameters import Choice, Domain, Integer, Interval, check_parameter, check_parameters
 from mercer.statistics import RowSample
 from mercer.statistics.grid_sums import bounds_of_block
+from mercer.statistics.occupied import gaps_between, occupied_by_block
 from mercer.statistics.sample import seed_of
 
-__all__ = ["Coordinates", "GridFourier", "box_of", "grouped_kernel"]
+__all__ = ["Coordinates", "GridFourier", "boxes_of", "grouped_kernel"]
 
 Array = np.ndarray
 # A warning is issued if the bound on the error of the kernel exceeds this multiple of the value of the kernel at zero.
@@ -193,11 +203,11 @@ class GridFourier(BaseMap):
         else:
             kernel.diag(first[:1])  # raises if the kernel is not defined for these rows
         constant, summands = summands_of(kernel, type(self).__name__, d)
-        low, high = box_of(type(self).__name__, engine, summands, self.bounds, d, report)
+        boxes = boxes_of(type(self).__name__, engine, summands, self.bounds, d, self.tolerance, report)
         # With fewer components than summands, the last summands have none.
         room = self.n_components - (constant > 0)
         some = slice(None, max(room, 0))
-        parts = lowest_parts(summands[some], low[some], high[some], room, self.tolerance)
+        parts = lowest_parts(summands[some], boxes[some], room, self.tolerance)
         self._set_fitted(kernel, GridFeatures(parts, float(np.sqrt(constant)), self.n_components), d)
         self.error_bound_ += sum(summand.mass for summand in summands[len(parts) :])
         mass = constant + sum(summand.mass for summand in summands)
@@ -230,34 +240,65 @@ class Coordinates:
         return np.column_stack([summand.coordinates(X) for summand in self.summands])
 
 
-def box_of(
-    owner: str, engine: Engine, summands: Sequence[Summand], bounds: Any, n_features: int, report: Report | None = None
-) -> tuple[list[Array], list[Array]]:
-    """Return the boxes of the coordinates of rows, one per summand: of given bounds of columns, or of all rows."""
+def boxes_of(
+    owner: str,
+    engine: Engine,
+    summands: Sequence[Summand],
+    bounds: Any,
+    n_features: int,
+    tolerance: float,
+    report: Report | None = None,
+    *,
+    ends: Array | None = None,
+    sample: Any = None,
+) -> list[Box]:
+    """Return the boxes of the coordinates of rows, one per summand: of given bounds of columns, or of all rows.
+
+    Boxes of all rows have the gaps between rows that are longer than twice the margin of the period. They take a pass
+    over the rows if there may be such gaps. What is known of the rows saves passes: `ends` are the least and the
+    largest values of their columns, and `sample` is a tuple of some rows of positive weight, and whether these are all.
+    """
     if not summands:
-        return [], []
+        return []
     widths = [summand.axes(n_features) for summand in summands]
     cuts = np.cumsum(widths)[:-1]
-    if bounds is None:
-        term = partial(bounds_of_block, coordinates=Coordinates(summands), targets=False)
-        seen = engine.sum(term, report)
-        return split_box(owner, seen.low, seen.high, cuts)
-    ends = checked_bounds(owner, bounds, n_features)
-    if any(affine.matrix is not None for summand in summands for affine in summand.inputs):
-        msg = (
-            f"{owner}: bounds cannot be given for a kernel of columns that are multiplied by a matrix. Use bounds=None."
-        )
-        raise ParameterError(msg)
-    low, high = Coordinates(summands)(ends)
-    return split_box(owner, low, high, cuts)
+    coordinates = Coordinates(summands)
+    mixed = any(affine.matrix is not None for summand in summands for affine in summand.inputs)
+    if bounds is not None:
+        given = checked_bounds(owner, bounds, n_features)
+        if mixed:
+            msg = (
+                f"{owner}: bounds cannot be given for a kernel of columns that are multiplied by a matrix. "
+                "Use bounds=None."
+            )
+            raise ParameterError(msg)
+        low, high = coordinates(given)
+        check_range(owner, low, high)
+        return [Box(a, b) for a, b in zip(np.split(low, cuts), np.split(high, cuts), strict=True)]
+    if ends is None or mixed:
+        seen = engine.sum(partial(bounds_of_block, coordinates=coordinates, targets=False), report)
+        low, high = seen.low, seen.high
+    else:
+        low, high = coordinates(ends)
+    check_range(owner, low, high)
+    least = 2 * np.repeat([margin_of(summand, tolerance) for summand in summands], widths)
+    some = np.zeros((0, len(low))) if sample is None else coordinates(sample[0])
+    gaps = [gaps_between(np.append(u, [a, b]), c) for u, a, b, c in zip(some.T, low, high, least, strict=True)]
+    if any(len(g) for g in gaps) and not (sample is not None and sample[1]):
+        occupied = engine.sum(partial(occupied_by_block, coordinates=coordinates, unit=least / 16), report)
+        gaps = [occupied.gaps(axis, c) for axis, c in enumerate(least)]
+    firsts = np.append(0, np.cumsum(widths))
+    return [
+        Box(low[i:j], high[i:j], tuple(gaps[i:j]) if any(len(g) for g in gaps[i:j]) else ())
+        for i, j in pairwise(firsts)
+    ]
 
 
-def split_box(owner: str, low: Array, high: Array, cuts: Array) -> tuple[list[Array], list[Array]]:
-    """Return the boxes of summands, given the bounds of their coordinates side by side."""
+def check_range(owner: str, low: Array, high: Array) -> None:
+    """Raise if the differences of coordinates are not finite."""
     if not np.isfinite(high - low).all():
         msg = f"{owner}: there is no row with a positive weight, or columns exceed the range of float64."
         raise DataError(msg)
-    return np.split(low, cuts), np.split(high, cuts)
 
 
 def checked_bounds(owner: str, bounds: Any, n_features: int) -> Array:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +23,10 @@ PROTOCOL = """\
 60 % of the rows, at most 20,000, train and the others test (at most 125,000 of them), in five random splits. Labels of
 more than two classes are made binary at random: half of the classes against the others. Columns are scaled to [0, 1]
 and rows divided by the largest norm, by constants of the training rows. sigma is the mean distance of training rows.
-The paper does not say how C was chosen: here it is chosen on held-out training rows, for every method. Nursery has one
-column of codes per attribute, as in the paper. The exact machine is scikit-learn's SVC; the linear machines have the
-squared hinge loss. Ours is the map, among several plans of degrees with at most as many columns as the paper's, whose
-machine has the best accuracy on held-out training rows."""
+The paper does not say how C was chosen: here it is chosen on held-out training rows, for every method (the exact
+machine: fitted to at most 8000 of them). Nursery has one column of codes per attribute, as in the paper. The exact
+machine is scikit-learn's SVC; the linear machines have the squared hinge loss. Ours is the map, among several plans of
+degrees with at most as many columns as the paper's, whose machine has the best accuracy on held-out training rows."""
 DATASETS = {
     "Nursery": "nursery",
     "Spambase": "spambase",
@@ -45,6 +45,7 @@ TRAIN_SHARE, MOST_ROWS, MOST_TEST_ROWS = 0.6, 20_000, 125_000
 QUICK_ROWS = 2000
 LEAST_SIDE = 0.1
 HELD_OUT = 3
+EXACT_CHOICE_ROWS = 8000
 DISTANCE_ROWS = 2000
 DEGREE = 10
 SEED = 2012
@@ -165,6 +166,7 @@ def exact_accuracy(split: Split, kernel: Kernel, C: float) -> float:
 def exact_figure(split: Split, kind: str) -> Measured:
     """Choose C on held-out rows, and return the accuracy of the exact machine; seconds are those of the last fit."""
     part = split.held_out()
+    part = replace(part, X=part.X[:EXACT_CHOICE_ROWS], y=part.y[:EXACT_CHOICE_ROWS])
     kernel = kernel_of(kind, part.X)
     unit = 1 / float(np.median(kernel.diag(part.X)))
     best, chosen, worse = -np.inf, COSTS[0], 0

@@ -33,6 +33,10 @@ Array = np.ndarray
 # Ridge penalties, relative to the largest eigenvalue of the weighted Gram matrix. The last one is the limit in which
 # the decision values are those of Poisson learning.
 PENALTIES = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 1e2)
+# Candidates with more than `MOST_COMPARED` labels. Many labels determine many functions, rough ones too.
+MANY_PENALTIES = (1e-8, 1e-7, 1e-6, *PENALTIES)
+MANY_BALANCES = (0.0, 1e-4, 3e-4, 1e-3, 3e-3, 0.01, 0.03, 0.1, 0.3, 0.5, 0.7, 0.9, 0.97, 0.99, 0.997, 0.999, 1.0)
+MANY_POWERS = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0)
 # Candidates that are compared if nothing is given, and the one without labels to decide.
 STRENGTHS = (1.0, 10.0, 100.0)
 POWERS = (1.0, 1.5, 2.0, 3.0)
@@ -41,7 +45,8 @@ DEFAULT_STRENGTH, DEFAULT_POWER, DEFAULT_PENALTY, DEFAULT_BALANCE = 10.0, 2.0, 0
 MOST_FOLDS = 10
 # Standard errors by which a candidate must be better than the default: the best of many candidates is optimistic.
 STANDARD_ERRORS = 2.0
-# Of more labels than this, a sample is used to compare the weights of features; penalties are compared on all labels.
+# Of more labels than this, a sample is used to compare all candidates. The more labels there are, the less the graph
+# adds to the other features, so that the result is where a search on all labels begins.
 MOST_COMPARED = 1000
 
 
@@ -256,8 +261,8 @@ def select(labels: FewLabels, parts: Parts, grid: SettingGrid, seed: int = 0) ->
         for penalty, values in zip(grid.penalties, predicted, strict=True):
             losses[Setting(strength, power, balance, penalty)] = row_losses(values, some.codes)
     best = better_than(default, losses, some.weight)
-    if some is not labels and len(grid.penalties) > 1:
-        best = _with_penalty(labels, parts, best, grid, seed)
+    if some is not labels:
+        best = _refined(labels, parts, best, grid, seed)
     values = next(left_out_values(some, factors_of(parts, best), (best.penalty,), folds))
     mean = {setting: float(some.weight @ loss) / len(some) for setting, loss in losses.items()}
     left_out = values if some is labels else None
@@ -320,27 +325,65 @@ def left_out_values(labels: FewLabels, factors: Array, penalties: Sequence[float
         yield out / root * (1 + penalty)
 
 
-def _with_penalty(labels: FewLabels, parts: Parts, setting: Setting, grid: SettingGrid, seed: int) -> Setting:
-    """Return the setting with the penalty of least log loss on left-out rows, by fits to all labels but a tenth."""
+def _refined(labels: FewLabels, parts: Parts, setting: Setting, grid: SettingGrid, seed: int) -> Setting:
+    """Return the setting of the least log loss of a tenth of the labels, by fits to all others.
+
+    The search takes the best value of one part of the setting after the other, until none changes.
+    """
     folds = balanced_folds(labels.codes, seed)
-    held = np.flatnonzero(folds == 0)
-    used = np.flatnonzero(folds != 0)
+    held, used = labels[np.flatnonzero(folds == 0)], np.flatnonzero(folds != 0)
     rest = FewLabels.of(labels.Z[used], labels.codes[used], labels.n_labels, labels.weight[used])
-    factors = factors_of(parts, setting)
-    losses = {}
-    for penalty, coef in coefficients(rest, factors, grid.penalties):
-        values = labels.Z[held] @ coef
-        losses[penalty] = float(labels.weight[held] @ row_losses(values, labels.codes[held]))
-    return replace(setting, penalty=min(losses, key=losses.__getitem__))
+    gram = raw_gram(rest)
+    losses: dict[Setting, float] = {}
+
+    def loss(candidate: Setting) -> float:
+        if candidate not in losses:
+            factors = factors_of(parts, candidate)
+            coef = next(coefficients(rest, factors, (candidate.penalty,), gram))[1]
+            losses[candidate] = float(held.weight @ row_losses(held.Z @ coef, held.codes))
+        return losses[candidate]
+
+    moves = {
+        "penalty": MANY_PENALTIES if grid.penalties == PENALTIES else grid.penalties,
+        "balance": MANY_BALANCES if grid.balances == BALANCES else grid.balances,
+        "power": MANY_POWERS if grid.powers == POWERS else grid.powers,
+        "strength": grid.strengths,
+    }
+    before = None
+    while setting != before:
+        before = setting
+        for name, values in moves.items():
+            if setting.balance == 0 and name in ("power", "strength"):
+                continue  # without the graph, they have no effect
+            best = min((replace(setting, **{name: value}) for value in values), key=loss)
+            setting = best if loss(best) < loss(setting) else setting
+    return setting
 
 
-def coefficients(labels: FewLabels, factors: Array, penalties: Sequence[float]) -> Iterator[tuple[float, Array]]:
-    """Yield each penalty and the coefficients (D, K) of the features without factors."""
+def raw_gram(labels: FewLabels) -> Array | None:
+    """Return the weighted Gram matrix (D, D) of the features without factors, or None for more features than rows."""
+    m, D = labels.Z.shape
+    if m <= D:
+        return None
+    Z = np.sqrt(labels.weight)[:, None] * labels.Z
+    return Z.T @ Z
+
+
+def coefficients(
+    labels: FewLabels, factors: Array, penalties: Sequence[float], raw: Array | None = None
+) -> Iterator[tuple[float, Array]]:
+    """Yield each penalty and the coefficients (D, K) of the features without factors.
+
+    `raw` is the `raw_gram` of the labels, if it is known.
+    """
     root = np.sqrt(labels.weight)[:, None]
     Z = root * (labels.Z * factors)
     targets = root * labels.targets()
     dual = Z.shape[0] <= Z.shape[1]
-    gram = Z @ Z.T if dual else Z.T @ Z
+    if dual:
+        gram = Z @ Z.T
+    else:
+        gram = Z.T @ Z if raw is None else factors[:, None] * raw * factors
     right = targets if dual else Z.T @ targets
     largest = largest_eigenvalue(gram)
     for penalty in penalties:

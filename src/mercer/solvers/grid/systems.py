@@ -36,7 +36,7 @@ Array = np.ndarray
 # Number of rows of a block of second moments that are gathered at a time.
 PANEL = 256
 # Largest number of steps of conjugate gradients.
-MOST_STEPS = 500
+MOST_STEPS = 2000
 
 
 class Gram(ABC):
@@ -150,19 +150,49 @@ class ToeplitzGram(Gram):
         unit = vector[first:].copy() if first else vector
         if first:  # the constant component equals that of frequency zero
             unit[0] += vector[0]
-        box = self.expanded(unit)
-        shape = self._transform.shape
-        spectrum = scipy.fft.fftn(box, shape, overwrite_x=True)
-        spectrum *= self._transform
-        inner = tuple(slice(2 * m, 4 * m + 1) for m in self._highest)
-        product = self.contracted(scipy.fft.ifftn(spectrum, overwrite_x=True)[inner])
-        return np.concatenate([product[:1], product]) if first else product
+        m, at, mirrored, shape = self._half_box
+        p = len(self.index)
+        # The function with these coefficients is real, so that half of its Fourier coefficients determine it.
+        half = np.zeros((*(2 * m[:-1] + 1), m[-1] + 1), complex)
+        value = (unit[1 : p + 1] - 1j * unit[p + 1 :]) / np.sqrt(2)
+        flat = half.reshape(-1)
+        flat[at] = value
+        flat[mirrored[1]] = np.conj(value[mirrored[0]])
+        middle = tuple(m[:-1])
+        half[(*middle, 0)] = unit[0]
+        for axis in range(len(m) - 1):
+            half = scipy.fft.ifft(wrapped(half, axis, shape[axis]), axis=axis, norm="forward", overwrite_x=True)
+        function = scipy.fft.irfft(half, shape[-1], axis=-1, norm="forward", overwrite_x=True)
+        function *= self._density
+        half = scipy.fft.rfft(function, axis=-1, norm="forward", overwrite_x=True)[..., : m[-1] + 1]
+        for axis in reversed(range(len(m) - 1)):
+            half = unwrapped(scipy.fft.fft(half, axis=axis, norm="forward"), axis, m[axis])
+        value = half.reshape(-1)[at] * np.sqrt(2)
+        zero = [half[(*middle, 0)].real]
+        return np.concatenate([zero, zero, value.real, -value.imag] if first else [zero, value.real, -value.imag])
 
     @cached_property
-    def _transform(self) -> Array:
-        """Fourier transform of the sums, padded to a size at which transforms are fast."""
-        shape = [scipy.fft.next_fast_len(int(n)) for n in self.sums.shape]
-        return scipy.fft.fftn(self.sums, shape)
+    def _half_box(self) -> tuple[Array, Array, tuple[Array, Array], list[int]]:
+        """Layout of the coefficients whose last index is not negative.
+
+        The highest frequencies m, the positions of the frequencies, those of the mirror images of frequencies whose
+        last index is zero, and the shape of a grid of points on which products of functions are exact.
+        """
+        m = self._highest
+        shape = (*(2 * m[:-1] + 1), m[-1] + 1)
+        offset = np.append(m[:-1], 0)
+        at = np.ravel_multi_index(tuple((self.index + offset).T), shape)
+        level = np.flatnonzero(self.index[:, -1] == 0)
+        mirror = np.ravel_multi_index(tuple((offset - self.index[level]).T), shape)
+        return m, at, (level, mirror), [scipy.fft.next_fast_len(int(n), real=True) for n in self.sums.shape]
+
+    @cached_property
+    def _density(self) -> Array:
+        """The density of rows on the points of the grid: the real function whose coefficients are the sums."""
+        box, shape = self.sums, self._half_box[-1]
+        for axis, size in enumerate(shape):
+            box = wrapped(box, axis, size)
+        return scipy.fft.ifftn(box, norm="forward").real
 
     def expanded(self, vector: Array) -> Array:
         """Return the coefficients a_j of a sum of components as a series sum_j a_j exp(i j . t), in a centered box."""
@@ -179,6 +209,22 @@ class ToeplitzGram(Gram):
         m = self._highest
         value = box[tuple((m + self.index).T)] * np.sqrt(2)
         return np.concatenate([[box[tuple(m)].real], value.real, -value.imag])
+
+
+def wrapped(box: Array, axis: int, size: int) -> Array:
+    """Return centered frequencies along an axis, from -m to m, in the order of a transform of `size` points."""
+    m = box.shape[axis] // 2
+    box = np.moveaxis(box, axis, 0)
+    out = np.zeros((size, *box.shape[1:]), box.dtype)
+    out[: m + 1] = box[m:]
+    out[size - m :] = box[:m]
+    return np.moveaxis(out, 0, axis)
+
+
+def unwrapped(box: Array, axis: int, m: int) -> Array:
+    """Return the centered frequencies from -m to m along an axis, of the result of a transform."""
+    box = np.moveaxis(box, axis, 0)
+    return np.moveaxis(np.concatenate([box[len(box) - m :], box[: m + 1]]), 0, axis)
 
 
 @dataclass(frozen=True, eq=False)

@@ -97,8 +97,9 @@ def inverse_roots(curvatures: Curvatures) -> tuple[Array, float]:
 
     The sum of the log determinants is normalized so that it is zero without rows.
     """
-    roots, total = [], 0.0
-    for gram in curvatures.grams:
+    # In the layout that a stored model is read in: products with transposed matrices are rounded in another way.
+    roots, total = np.empty(curvatures.grams.shape), 0.0
+    for root, gram in zip(roots, curvatures.grams, strict=True):
         H = gram.copy()
         H[np.diag_indices_from(H)] += 1.0
         H[-1, -1] += INTERCEPT_DEVIATION**-2 - 1.0
@@ -108,5 +109,5 @@ def inverse_roots(curvatures: Curvatures) -> tuple[Array, float]:
         total += 2 * float(np.log(np.diagonal(H)).sum() + np.log(INTERCEPT_DEVIATION))
         lower = H.T  # of which only the lower triangle is read
         inverse, _ = scipy.linalg.lapack.dtrtri(lower, lower=1)
-        roots.append(np.tril(inverse).T)
-    return np.stack(roots), total
+        root[...] = np.tril(inverse).T
+    return roots, total

@@ -4,7 +4,7 @@ For two labels the average :math:`E\,\sigma(f)` of the logistic function over :m
 the trapezoidal rule, whose error decreases exponentially with the number of nodes for analytic functions [1]_. For
 small s the variable is the standardized latent value. For large s the logistic function is a step on the scale of the
 nodes, and the same number is written as :math:`\int \Phi((m - l) / s)\, \sigma'(l)\, dl`. For more labels the softmax
-is averaged over a fixed set of quasi-random normal vectors and their negatives.
+is averaged over a fixed set of quasi-random normal vectors and their negatives. Derivatives are those of these sums.
 
 References
 ----------
@@ -18,7 +18,7 @@ from functools import cache
 import numpy as np
 from scipy import special
 
-__all__ = ["average_probabilities"]
+__all__ = ["average_probabilities", "log_probabilities"]
 
 Array = np.ndarray
 # Standard deviation above which the second form is used.
@@ -52,6 +52,44 @@ def average_probabilities(mean: Array, variance: Array) -> Array:
     return out / out.sum(axis=1, keepdims=True)
 
 
+def log_probabilities(mean: Array, variance: Array, codes: Array) -> tuple[Array, Array, Array]:
+    """Return the logarithms of the averaged probabilities of given labels, and their derivatives.
+
+    Parameters
+    ----------
+    mean, variance : ndarray of shape (n, columns)
+        Means and variances of latent values, as in `average_probabilities`.
+    codes : ndarray of shape (n,)
+        Indices of the labels.
+
+    Returns
+    -------
+    values : ndarray of shape (n,)
+        Logarithms of probabilities.
+    in_mean, in_deviation : ndarray of shape (n, columns)
+        Their derivatives with respect to means and standard deviations.
+    """
+    n, columns = mean.shape
+    deviation = np.sqrt(variance)
+    chosen, in_mean, in_deviation = np.empty(n), np.empty((n, columns)), np.empty((n, columns))
+    step = max(1, ENTRIES // (len(LOGISTIC_NODES) if columns == 1 else VECTORS * columns))
+    for first in range(0, n, step):
+        rows = slice(first, first + step)
+        if columns == 1:
+            sign = 2.0 * codes[rows] - 1.0
+            m, s = sign * mean[rows, 0], deviation[rows, 0]
+            chosen[rows] = average_logistic(m, s)
+            slope, second = logistic_derivatives(m, s)
+            # By the heat equation, the derivative in the variance is half the second derivative in the mean.
+            in_mean[rows, 0], in_deviation[rows, 0] = sign * slope, s * second
+        else:
+            chosen[rows], in_mean[rows], in_deviation[rows] = softmax_derivatives(
+                mean[rows], deviation[rows], codes[rows]
+            )
+    chosen = np.maximum(chosen, np.finfo(float).tiny)
+    return np.log(chosen), in_mean / chosen[:, None], in_deviation / chosen[:, None]
+
+
 def average_logistic(mean: Array, deviation: Array) -> Array:
     """Return the averages (n,) of the logistic function over normal variables, to relative rounding accuracy."""
     out = np.empty_like(mean)
@@ -65,13 +103,49 @@ def average_logistic(mean: Array, deviation: Array) -> Array:
     return out
 
 
-def average_softmax(mean: Array, deviation: Array) -> Array:
-    """Return the averages (n, K) of the softmax over independent normal variables."""
+def logistic_derivatives(mean: Array, deviation: Array) -> tuple[Array, Array]:
+    """Return the first and the second derivatives (n,) of `average_logistic` with respect to the mean."""
+    first, second = np.empty_like(mean), np.empty_like(mean)
+    narrow = deviation <= WIDE
+    m, s = mean[narrow, None], deviation[narrow, None]
+    density = np.exp(-0.5 * np.square(NORMAL_NODES))
+    density /= density.sum()
+    P = special.expit(m + s * NORMAL_NODES)
+    slopes = P * special.expit(-m - s * NORMAL_NODES)
+    first[narrow], second[narrow] = slopes @ density, (slopes * (1 - 2 * P)) @ density
+    m, s = mean[~narrow, None], deviation[~narrow, None]
+    density = special.expit(LOGISTIC_NODES) * special.expit(-LOGISTIC_NODES)
+    density /= density.sum()
+    z = (m - LOGISTIC_NODES) / s
+    slopes = np.exp(-0.5 * np.square(z)) / (np.sqrt(2 * np.pi) * s)
+    first[~narrow], second[~narrow] = slopes @ density, (-slopes * z / s) @ density
+    return first, second
+
+
+def softmax_of_vectors(mean: Array, deviation: Array) -> Array:
+    """Return the softmax (VECTORS, n, K) of the latent values of each of the normal vectors."""
     F = mean + deviation * normal_vectors(mean.shape[1])[:, None, :]
     F -= F.max(axis=2, keepdims=True)
     np.exp(F, out=F)
     F /= F.sum(axis=2, keepdims=True)
-    return F.mean(axis=0)
+    return F
+
+
+def average_softmax(mean: Array, deviation: Array) -> Array:
+    """Return the averages (n, K) of the softmax over independent normal variables."""
+    return softmax_of_vectors(mean, deviation).mean(axis=0)
+
+
+def softmax_derivatives(mean: Array, deviation: Array, codes: Array) -> tuple[Array, Array, Array]:
+    """Return the average (n,) of the softmax at given labels, and its derivatives in means and deviations (n, K)."""
+    F = softmax_of_vectors(mean, deviation)
+    rows = np.arange(len(codes))
+    chosen = F[:, rows, codes]
+    slopes = F
+    slopes *= -chosen[:, :, None]
+    slopes[:, rows, codes] += chosen
+    in_deviation = np.einsum("vnk,vk->nk", slopes, normal_vectors(mean.shape[1]))
+    return chosen.mean(axis=0), slopes.mean(axis=0), in_deviation / VECTORS
 
 
 @cache

@@ -4,8 +4,8 @@ The Laplace approximation has the mean of the mode. The posterior of a classifie
 more likely than the mode suggests, so the mean is too close to zero, and its variance too large beside it [1]_.
 Leave-one-out latent values correct this by three numbers: a factor of the mean, a factor of the variance of the
 coefficients, and a factor of the variance that landmarks leave out, :math:`a^2 (k(x, x) - |z(x)|^2)`. They minimize the
-logarithmic loss of a sample of rows, each without itself, by one Newton step from the mode with it [2]_. Normal prior
-densities of their logarithms matter only if there are few rows.
+logarithmic loss of a sample of rows, each without itself and its copies, by one Newton step from the mode with them
+[2]_. Normal prior densities of their logarithms matter only if there are few rows.
 
 References
 ----------
@@ -16,6 +16,7 @@ References
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,8 +27,7 @@ from mercer.features import Features, features_of
 from mercer.kernels import Kernel
 from mercer.linalg.triangular import times_triangle
 from mercer.solvers.laplace.evidence import curvature_coupling, probabilities
-from mercer.solvers.laplace.integrals import average_probabilities
-from mercer.solvers.losses.losses import Logistic
+from mercer.solvers.laplace.integrals import log_probabilities
 
 __all__ = ["LabelPosterior", "LeftOutLabels", "calibrated"]
 
@@ -39,8 +39,10 @@ BOUNDS = ((0.3, 3.0), (1e-4, 10.0), (1e-4, 1.0))
 # Largest factor of the mean for more than two labels: there, one Newton step with diagonal blocks of the Hessian is
 # somewhat too optimistic, and the amplitude is one that suits rows held out.
 LARGEST_OF_SEVERAL = 1.0
-# Least value of one minus the leverage of a row that is left out.
-LEAST_MARGIN = 1e-3
+# Least value of one minus the leverage of the rows that are left out.
+LEAST_MARGIN = 1e-6
+# Differences of the logarithms of the factors for second derivatives, and largest number of Newton steps.
+DIFFERENCE, NEWTON_STEPS = 1e-4, 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,8 +96,10 @@ class LeftOutLabels:
     weight: Array  # (n,)
 
     @classmethod
-    def of(cls, posterior: LabelPosterior, X: Any, Z: Array, F: Array, codes: Array, weight: Array) -> LeftOutLabels:
-        """Return the latent values of rows without one copy of each.
+    def of(
+        cls, posterior: LabelPosterior, X: Any, Z: Array, F: Array, codes: Array, weight: Array, copies: Array
+    ) -> LeftOutLabels:
+        """Return the latent values of rows without all rows that are equal to them.
 
         Parameters
         ----------
@@ -107,40 +111,78 @@ class LeftOutLabels:
             Their latent values at the mode.
         codes, weight : ndarray of shape (n,)
             Indices of the labels, and the weights of the rows in the loss, with those of the labels.
+        copies : ndarray of shape (n, K)
+            Total weights, by label, of all rows of the fit that are equal to each row, itself included.
         """
         leverages = posterior.leverages(Z)
-        _, slopes = Logistic().value_and_slopes(F, codes)
         P = probabilities(F)
-        share = curvature_coupling(max(2, posterior.columns)) * P * (1 - P) * leverages
+        total = copies.sum(axis=1, keepdims=True)
+        # The gradient and the curvature of the losses of the rows that are left out.
+        slopes = total * P - (copies[:, 1:] if P.shape[1] == 1 else copies)
+        share = curvature_coupling(max(2, posterior.columns)) * total * P * (1 - P) * leverages
         margin = np.maximum(1 - share, LEAST_MARGIN)
         spread = np.broadcast_to(leverages, F.shape) / margin
         return cls(F + spread * slopes, spread, posterior.residuals(X, Z), codes, weight)
 
-    def loss(self, factors: Array) -> float:
-        """Return the mean logarithmic loss of the left-out rows."""
-        variance = factors[1] * self.leverages + factors[2] * self.residuals[:, None]
-        P = average_probabilities(factors[0] * self.mean, variance)
-        chosen = np.maximum(P[np.arange(len(self.codes)), self.codes], 1e-300)
-        return -float(self.weight @ np.log(chosen)) / float(self.weight.sum())
+    def loss(self, factors: Array) -> tuple[float, Array]:
+        """Return the mean logarithmic loss of the left-out rows, and its derivatives in the logarithms of factors."""
+        mean = factors[0] * self.mean
+        parts = factors[1] * self.leverages, factors[2] * self.residuals[:, None]
+        variance = parts[0] + parts[1]
+        logs, in_mean, in_deviation = log_probabilities(mean, variance, self.codes)
+        # The derivative of a deviation s in a part of its square is one over 2 s.
+        through = in_deviation / (2 * np.sqrt(np.where(variance > 0, variance, 1.0)))
+        slopes = np.column_stack(
+            [(slope * part).sum(axis=1) for slope, part in ((in_mean, mean), (through, parts[0]), (through, parts[1]))]
+        )
+        share = self.weight / self.weight.sum()
+        return -float(share @ logs), -(share @ slopes)
 
 
 def calibrated(left_out: LeftOutLabels) -> tuple[tuple[float, float, float], float]:
-    """Return the factors of mean, variance and residual variance of least logarithmic loss, and this loss.
-
-    The factors are rounded to three digits.
-    """
+    """Return the factors of mean, variance and residual variance of least logarithmic loss, and this loss."""
     total = float(left_out.weight.sum())
+    centers, widths = np.array(PRIORS).T
 
-    def objective(logs: Array) -> float:
-        prior = sum(((x - center) / width) ** 2 for x, (center, width) in zip(logs, PRIORS, strict=True))
-        return left_out.loss(np.exp(logs)) + 0.5 * prior / total
+    def objective(logs: Array) -> tuple[float, Array]:
+        value, gradient = left_out.loss(np.exp(logs))
+        standardized = (logs - centers) / widths
+        return value + 0.5 * float(standardized @ standardized) / total, gradient + standardized / widths / total
 
-    bounds = [tuple(np.log(pair)) for pair in BOUNDS]
+    bounds = np.log(BOUNDS)
     if left_out.mean.shape[1] > 1:
-        bounds[0] = (bounds[0][0], float(np.log(LARGEST_OF_SEVERAL)))
+        bounds[0, 1] = np.log(LARGEST_OF_SEVERAL)
     starts = [np.array([0.0, np.log(share), np.log(0.01)]) for share in (1.0, 0.1, 0.01)]
-    first = min(starts, key=objective)
-    options = {"maxiter": 30, "ftol": 1e-9}
-    found = optimize.minimize(objective, first, method="L-BFGS-B", bounds=bounds, options=options)
-    scale, variance, residual = (float(f"{value:.3g}") for value in np.exp(found.x))
-    return (scale, variance, residual), left_out.loss(np.array([scale, variance, residual]))
+    first = min(starts, key=lambda start: objective(start)[0])
+    options = {"maxiter": 60, "ftol": 1e-14, "gtol": 1e-9}
+    found = optimize.minimize(objective, first, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+    logs = refined(lambda x: objective(x)[1], found.x, bounds)
+    scale, variance, residual = np.clip(np.exp(logs), *np.array(BOUNDS).T).tolist()
+    return (scale, variance, residual), left_out.loss(np.array([scale, variance, residual]))[0]
+
+
+def refined(gradient: Callable[[Array], Array], x: Array, bounds: Array) -> Array:
+    """Return a minimum within bounds that is exact to rounding, given one that is near, by Newton's method.
+
+    A minimum that is found from values of a function has the error of the root of their rounding errors. Here the
+    gradient is zero to rounding, so that rounding errors of the data have no larger effect than their size.
+    """
+    low, high = bounds.T
+    slopes = gradient(x)
+    for _ in range(NEWTON_STEPS):
+        free = ~((x <= low) & (slopes > 0) | (x >= high) & (slopes < 0))
+        if not free.any():
+            break
+        units = DIFFERENCE * np.eye(len(x))[free]
+        second = np.stack([gradient(x + unit) - gradient(x - unit) for unit in units])[:, free] / (2 * DIFFERENCE)
+        second = 0.5 * (second + second.T)
+        if np.linalg.eigvalsh(second)[0] <= 0:
+            break
+        moved = x.copy()
+        moved[free] -= np.linalg.solve(second, slopes[free])
+        moved = np.clip(moved, low, high)
+        at_moved = gradient(moved)
+        if not np.abs(at_moved[free]).max() < np.abs(slopes[free]).max():
+            break
+        x, slopes = moved, at_moved
+    return x

@@ -68,6 +68,9 @@ class LabeledSample:
 
         If the sample contains all rows, they have their weights. Otherwise rows were sampled in proportion to their
         weights, and each has weight one. Rows with more than `WIDEST` columns are not merged.
+
+        Copies of a row whose labels never differ are no evidence of labels without noise: unless some equal rows have
+        different labels, no merged row has a weight above one.
         """
         codes = np.searchsorted(labels, np.asarray(sample.y))
         weight = np.ones(len(codes)) if sample.weight is None or not sample.is_complete else sample.weight
@@ -75,6 +78,8 @@ class LabeledSample:
         if X.shape[1] <= WIDEST:
             both, index = np.unique(np.column_stack([dense(X), codes]), axis=0, return_inverse=True)
             X, codes, weight = both[:, :-1], both[:, -1].astype(np.intp), np.bincount(index.ravel(), weight)
+            if not (X[1:] == X[:-1]).all(axis=1).any():  # the rows are sorted
+                weight = np.minimum(weight, 1.0)
         return cls(X, codes, weight * label_weight[codes], len(labels), fit_intercept)
 
     def part(self, size: int, seed: int) -> LabeledSample:

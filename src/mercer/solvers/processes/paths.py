@@ -5,7 +5,9 @@ plus what the posterior has beyond the features:
 
 - With landmarks, the residual of the kernel, :math:`k(x, y) - z(x)^\top z(y)`, is the covariance of
   :math:`g(x) - k(x, S) K_{SS}^{-1} g(S)` for a path g of the process with kernel k and landmarks S. The path g is a
-  linear function of random Fourier features, so that this part has the covariance of the residual up to their error.
+  linear function of random Fourier features, so that this part has the correlations of the residual up to their error.
+  The difference of two nearly equal numbers has a larger relative error than each of them, so it is multiplied by the
+  function of x at which its variance is that of the residual.
 - With representers, a prior path of the features is updated through the exact kernel, by Matheron's rule [1]_.
 
 References
@@ -34,8 +36,11 @@ __all__ = ["PathPart", "SamplePaths", "sample_paths"]
 Array = np.ndarray
 # Number of random Fourier features of a prior path: covariances of paths have errors of about sqrt(2 / this number).
 PRIOR_COMPONENTS = 4096
-# Number of rows whose features are in memory at a time.
+# Number of rows whose features are in memory at a time, and whose gradients are computed at a time.
 ROWS = 1024
+GRADIENT_ROWS = 64
+# Residual relative to the kernel that is rounding error.
+ROUNDING = 1e-10
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,16 +56,76 @@ class PathPart:
 
     def gradients(self, X: Any) -> Array:
         """Return the gradients (n, d, t * c) at rows."""
-        found = None if self.features.gradients is None else self.features.gradients(self.coef)
-        if found is None:
-            msg = (
-                "The paths have no gradient, since no closed form is known for that of the features.\n"
-                "  needs: RandomFourier with real features, or Nystroem with an isotropic kernel of all columns\n"
-                f"  got:   {type(self.features).__name__}\n"
-                "  try:   differences of path(X), or one of these maps"
-            )
-            raise ParameterError(msg)
-        return np.stack(list(found(X)), axis=2)
+        return gradients_of(self.features, self.coef, X).transpose(0, 2, 1)
+
+    def some(self, columns: slice) -> PathPart:
+        """Return some of the functions."""
+        return PathPart(self.features, self.coef[:, columns])
+
+
+@dataclass(frozen=True, eq=False)
+class ResidualPart:
+    """Paths of the residual process of landmarks, with the variance of the residual at every row."""
+
+    prior: Features  # features of the kernel, of which prior paths are linear functions
+    landmarks: LandmarkFeatures
+    removed: Array  # (D, p), coefficients of the landmarks that predict each of the p prior features
+    coef: Array  # (p, t * c)
+
+    def values(self, X: Any) -> Array:
+        """Return the values (n, t * c) at rows."""
+        return self.basis(X) @ self.coef
+
+    def basis(self, X: Any) -> Array:
+        """Return functions (n, p) of rows of which the paths are linear functions."""
+        rest, variance, square = self._rest(X)
+        return rest * np.sqrt(variance / square)[:, None]
+
+    def _rest(self, X: Any) -> tuple[Array, Array, Array]:
+        """Return the prior features (n, p) minus their predictions, the residual, and their squared norms (n,)."""
+        Z = features_of(self.landmarks, X.astype(np.float64))
+        rest = features_of(self.prior, X.astype(np.float64)) - Z @ self.removed
+        diagonal = self.landmarks.kernel.diag(X.astype(np.float64))
+        variance = np.maximum(diagonal - np.square(Z).sum(axis=1), 0.0) + ROUNDING * diagonal
+        return rest, variance, np.square(rest).sum(axis=1) + ROUNDING * diagonal
+
+    def gradients(self, X: Any) -> Array:
+        """Return the gradients (n, d, t * c) at rows."""
+        return np.concatenate([self._gradients(X[i : i + GRADIENT_ROWS]) for i in range(0, X.shape[0], GRADIENT_ROWS)])
+
+    def _gradients(self, X: Any) -> Array:
+        rest, variance, square = self._rest(X)
+        Z = features_of(self.landmarks, X.astype(np.float64))
+        n, size = len(rest), self.coef.shape[1]
+        # Gradients of the paths, and of the squares of the features at each row, whose coefficients are its features.
+        of_prior = gradients_of(self.prior, np.hstack([self.coef, rest.T]), X)
+        through = np.hstack([self.removed @ self.coef, self.removed @ rest.T, Z.T])
+        of_landmarks = gradients_of(self.landmarks, through, X)
+        of_rest = of_prior - of_landmarks[:, : size + n]
+        own = np.arange(n)
+        in_square = 2 * of_rest[own, size + own]  # (n, d)
+        in_variance = -2 * of_landmarks[own, size + n + own]
+        relative = 0.5 * (in_variance / variance[:, None] - in_square / square[:, None])
+        slopes = of_rest[:, :size] + (rest @ self.coef)[:, :, None] * relative[:, None]
+        return (slopes * np.sqrt(variance / square)[:, None, None]).transpose(0, 2, 1)
+
+    def some(self, columns: slice) -> ResidualPart:
+        """Return some of the functions."""
+        return replace(self, coef=self.coef[:, columns])
+
+
+def gradients_of(features: Features, coef: Array, X: Any) -> Array:
+    """Return the gradients (n, c, d) of z(x)'c at rows, for the columns c of `coef`."""
+    found = None if features.gradients is None else features.gradients(coef)
+    if found is None:
+        msg = (
+            "The paths have no gradient, since no closed form is known for that of the features.\n"
+            "  needs: RandomFourier with real features, or Nystroem with an isotropic kernel of all columns\n"
+            f"  got:   {type(features).__name__}\n"
+            "  try:   differences of path(X), or one of these maps"
+        )
+        raise ParameterError(msg)
+    return np.stack(list(found(X)), axis=1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +142,7 @@ class SamplePaths:
     """
 
     feature_map: BaseMap  # fitted
-    parts: tuple[PathPart, ...]
+    parts: tuple[PathPart | ResidualPart, ...]
     offset: Array  # (t,)
     n_samples: int
     single: bool  # whether there is a single column of targets
@@ -134,7 +199,7 @@ class SamplePaths:
             msg = f"SamplePaths: there are {self.n_samples} paths, got the index {index}."
             raise IndexError(msg)
         column = index % self.n_samples
-        parts = tuple(PathPart(part.features, part.coef[:, column :: self.n_samples]) for part in self.parts)
+        parts = tuple(part.some(slice(column, None, self.n_samples)) for part in self.parts)
         return replace(self, parts=parts, n_samples=1)
 
     def __iter__(self) -> Iterator[SamplePaths]:
@@ -162,18 +227,22 @@ def sample_paths(
     D, t = posterior.coef.shape
     normals = rng.normal(size=(D, t, n_samples))
     if posterior.representers is not None:
-        parts = updated_parts(posterior, normals, rng)
+        parts: list[PathPart | ResidualPart] = updated_parts(posterior, normals, rng)
     else:
         deviations = np.sqrt(posterior._coef_variance)[:, :, None] * normals
         drawn = posterior.coef[:, :, None] + np.einsum("de,etc->dtc", posterior.spectrum.vectors, deviations)
-        parts = [(posterior.features, drawn)]
+        parts = [PathPart(posterior.features, flat(drawn))]
         if posterior.adds_residual:
-            parts += residual_parts(posterior, feature_map, n_samples, rng)
-    flat = tuple(PathPart(features, coef.reshape(len(coef), -1)) for features, coef in parts)
-    return SamplePaths(feature_map, flat, posterior.spectrum.offset, n_samples, single)
+            parts.append(residual_part(posterior, feature_map, n_samples, rng))
+    return SamplePaths(feature_map, tuple(parts), posterior.spectrum.offset, n_samples, single)
 
 
-def updated_parts(posterior: Posterior, normals: Array, rng: np.random.Generator) -> list[tuple[Features, Array]]:
+def flat(coef: Array) -> Array:
+    """Return coefficients (D, t, c) as a matrix."""
+    return coef.reshape(len(coef), -1)
+
+
+def updated_parts(posterior: Posterior, normals: Array, rng: np.random.Generator) -> list[PathPart | ResidualPart]:
     """Return the parts of prior paths that are updated through the exact kernel to the representers."""
     given, scales = posterior.representers, posterior.scales
     assert given is not None
@@ -187,13 +256,11 @@ def updated_parts(posterior: Posterior, normals: Array, rng: np.random.Generator
     update = np.stack(updates, axis=1)
     through = LandmarkFeatures(posterior.kernel, given.rows, -update.reshape(len(update), -1), update[0].size)
     identity = np.eye(update[0].size).reshape(-1, *normals.shape[1:])
-    return [(posterior.features, posterior.coef[:, :, None] + prior), (through, identity)]
+    return [PathPart(posterior.features, flat(posterior.coef[:, :, None] + prior)), PathPart(through, flat(identity))]
 
 
-def residual_parts(
-    posterior: Posterior, feature_map: BaseMap, n_samples: int, rng: np.random.Generator
-) -> list[tuple[Features, Array]]:
-    """Return the parts of paths of the residual process of landmarks: g(x) - z(x)'W'g(S), for prior paths g."""
+def residual_part(posterior: Posterior, feature_map: BaseMap, n_samples: int, rng: np.random.Generator) -> ResidualPart:
+    """Return paths of the residual process of landmarks: g(x) - z(x)'W'g(S), for prior paths g."""
     kernel, landmarks = posterior.kernel, posterior.features
     if kernel.spectral_parts() is None or not isinstance(landmarks, LandmarkFeatures):
         msg = (
@@ -206,7 +273,7 @@ def residual_parts(
     weights = posterior.scales.amplitude[:, None] * rng.normal(size=(prior.n_components, t, n_samples))
     at_landmarks = features_of(prior, landmarks.landmarks.astype(np.float64))
     removed = landmarks.whitening.T @ at_landmarks
-    return [(prior, weights), (landmarks, -np.einsum("dp,ptc->dtc", removed, weights))]
+    return ResidualPart(prior, landmarks, removed, flat(weights))
 
 
 def prior_features(kernel: Kernel, d: int, seed: int) -> Features:

@@ -73,11 +73,16 @@ class Trial:
 
 @dataclass(frozen=True)
 class Tuning:
-    """The result of tuning: tuned kernel, number of rows of the sample, and all lengthscales that were tried."""
+    """The result of tuning: tuned kernel, number of rows of the sample, and all lengthscales that were tried.
+
+    The variances of the noise of the targets (t,) are in units of the variance of the function.
+    """
 
     kernel: Kernel
     rows: int
     trials: tuple[Trial, ...]
+    evidence: float  # the highest log marginal likelihood
+    alpha: Array
 
 
 def tune_lengthscales(
@@ -179,7 +184,10 @@ def tune_lengthscales(
     )
     factors = np.exp(found.x[:width])
     tuned = rescaled(inner, factors if ard else np.full(X.shape[1], factors[0]), ard=ard)
-    return Tuning(with_inputs(tuned, inputs), n, tuple(trials))
+    theta = first.copy()
+    theta[free] = found.x
+    alpha = np.exp(2 * (theta[width : width + t] - theta[width + t :]))
+    return Tuning(with_inputs(tuned, inputs), n, tuple(trials), -float(found.fun) * total - of_unit * total, alpha)
 
 
 def unit_of(y: Array, weight: Array) -> float:

@@ -18,7 +18,7 @@ from mercer.errors import ParameterError
 from mercer.kernels.isotropic import IsotropicKernel
 from mercer.theory.domains import AT_LEAST_ZERO, COUNT, NUMBERS, POSITIVE, checked, instance_of
 
-__all__ = ["decay_distance", "frequency_weights", "grid_error", "grid_mean_error", "lattice_ball", "lattice_count"]
+__all__ = ["decay_distance", "frequency_weights", "grid_error", "grid_mean_error", "lattice_ball", "tail_radius"]
 
 Array = np.ndarray
 ISOTROPIC = instance_of(IsotropicKernel, "an isotropic kernel such as Gaussian()")
@@ -159,10 +159,19 @@ def decay_distance(kernel: IsotropicKernel, level: float) -> float:
     return float(brentq(lambda r: float(kernel.profile(np.array([r]))[0]) - level, 0.0, high, xtol=1e-6))
 
 
-def lattice_count(spacing: Array, radius: float) -> float:
-    """Return about how many points of the lattice h Z^d are in a ball."""
+def tail_radius(kernel: IsotropicKernel, spacing: Array, bound: float) -> float:
+    """Return a radius beyond which the squares of the weights of all frequencies sum to at most `bound`.
+
+    The sum over the lattice is replaced by the integral of |h| khat(s)^2 over all frequencies s beyond the radius.
+    """
     d = len(spacing)
-    return math.pi ** (d / 2) / math.gamma(d / 2 + 1) * float(np.prod(radius / spacing))
+    assert kernel.closed_spectral_density is not None
+    radius = np.geomspace(1e-3, 1e5, 4000)
+    with np.errstate(under="ignore"):
+        density = np.square(kernel.closed_spectral_density(radius, d)) * radius**d  # with respect to log(radius)
+    surface = 2 * math.pi ** (d / 2) / math.gamma(d / 2)
+    tails = surface * float(np.prod(spacing)) * np.cumsum(density[::-1])[::-1] * math.log(radius[1] / radius[0])
+    return float(radius[min(int(np.searchsorted(-tails, -bound)), len(radius) - 1)])
 
 
 def lattice_ball(spacing: Array, pairs: int) -> Array:

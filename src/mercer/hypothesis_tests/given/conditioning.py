@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -34,7 +35,13 @@ SPREAD = (1.0, 0.5)
 # The number of components is this multiple of the root of the number of rows, within these bounds.
 PER_ROOT, FEWEST, MOST = 3.0, 40, 1200
 # Penalties that are compared by leave-one-out, relative to the largest eigenvalue.
-PENALTIES = np.geomspace(1e-9, 1.0, 19)
+PENALTIES = np.geomspace(1e-9, 1.0, 13)
+# Those of the regression of columns, which may have little noise.
+FINE_PENALTIES = np.geomspace(1e-12, 1e3, 61)
+# Those of the regressions of components of its residuals, of which z explains little.
+LARGE_PENALTIES = np.geomspace(1e-6, 1e4, 21)
+# Largest number of degrees of freedom of that regression, relative to the number of rows.
+LARGEST_SHARE = 0.9
 # A conditioning variable is also treated as a category if it has at most this number of distinct values, each of which
 # occurs this number of times on average. All categories together have at most a share of the rows as components.
 MOST_LEVELS, ROWS_PER_LEVEL, LEVEL_SHARE = 64, 8, 8
@@ -86,8 +93,8 @@ class NormalScores:
 
 
 def median_distance(U: Array) -> float:
-    """Return the median of the distances between distinct rows among the first 300 rows."""
-    U = U[:300]
+    """Return the median of the distances between distinct rows among the first 200 rows."""
+    U = U[:200]
     norms = np.einsum("ij,ij->i", U, U)
     squares = (norms[:, None] + norms - 2 * U @ U.T)[np.triu_indices(len(U), 1)]
     squares = squares[squares > 1e-9 * max(float(norms.max(initial=0.0)), 1e-300)]
@@ -135,8 +142,22 @@ class SideFeatures:
         return (waves(self.scores(X), self.frequencies) - self.center) @ self.directions
 
 
+class ZFeatures(Features):
+    """Features of the conditioning variables, with factors of products of residuals."""
+
+    def astype(self, dtype: Any) -> Self:  # noqa: ARG002 - sums are in float64, whatever the rows are
+        return self
+
+    def output_dtype(self, dtype: Any) -> np.dtype:  # noqa: ARG002
+        return np.dtype(np.float64)
+
+    @abstractmethod
+    def modulation(self, X: Array) -> Array:
+        """Return factors (n, m) of products of residuals, functions of z whose squares add up to one."""
+
+
 @dataclass(frozen=True, eq=False)
-class ConditioningFeatures(Features):
+class ConditioningFeatures(ZFeatures):
     """Features of the conditioning variables: their normal scores, and waves of several metrics and lengthscales."""
 
     scores: NormalScores
@@ -150,12 +171,6 @@ class ConditioningFeatures(Features):
         indicators = sum(len(values) for _, values in self.levels)
         return len(self.scores.columns) + indicators + 2 * self.frequencies.shape[1]
 
-    def astype(self, dtype: Any) -> Self:  # noqa: ARG002 - sums are in float64, whatever the rows are
-        return self
-
-    def output_dtype(self, dtype: Any) -> np.dtype:  # noqa: ARG002
-        return np.dtype(np.float64)
-
     def __call__(self, X: Any, out: Array) -> None:
         U = self.scores(X)
         d = U.shape[1]
@@ -167,7 +182,6 @@ class ConditioningFeatures(Features):
         np.multiply(Z, np.sqrt(len(self.amplitudes)) * np.tile(self.amplitudes, 2), out=out[:, d:])
 
     def modulation(self, X: Array) -> Array:
-        """Return factors (n, 2 m) of products of residuals, whose squares add up to one."""
         return waves(self.scores(X), self.modulators)
 
 
@@ -294,9 +308,98 @@ class BothTargets:
 
     x: SideFeatures
     y: SideFeatures
+    before: FirstRegression | None = None  # if given, the components are those of its residuals
 
     def __call__(self, block: Block) -> tuple[Array, None]:
-        return np.concatenate([self.x(block.X), self.y(block.X)], axis=1), None
+        rows = block.X if self.before is None else self.before(block.X)
+        return np.concatenate([self.x(rows), self.y(rows)], axis=1), None
+
+
+@dataclass(frozen=True)
+class CodedTargets:
+    """Rule that returns the columns of x and y of a block of joint rows, coded, as targets of a regression."""
+
+    x: Callable[[Array], Array]
+    y: Callable[[Array], Array]
+
+    def __call__(self, block: Block) -> tuple[Array, None]:
+        X = block.X.toarray() if sp.issparse(block.X) else block.X
+        return np.concatenate([self.x(X), self.y(X)], axis=1), None
+
+
+@dataclass(frozen=True, eq=False)
+class FirstRegression:
+    """Regression of the coded columns of x and y on the conditioning variables; its values are the residuals."""
+
+    targets: CodedTargets
+    features: ZFeatures
+    spectrum: Spectrum
+    coef: Array  # (D, t)
+    alphas: tuple[float, float]
+    explained: tuple[float, float]  # share of the variance of the coded columns that z explains
+    widths: tuple[int, int]  # number of columns of x and of y
+
+    def __call__(self, X: Array) -> Array:
+        F, _ = self.targets(Block(0, X))
+        return F - self.spectrum.offset - (features_of(self.features, X) - self.spectrum.center) @ self.coef
+
+
+def first_regression(
+    engine: Engine, targets: CodedTargets, features: ZFeatures, widths: tuple[int, int], report: Report | None = None
+) -> FirstRegression:
+    """Regress coded columns on features of z in one pass, with one penalty per side by generalized cross-validation."""
+    moments = engine.accumulate(MomentSum(features, targets, double=True, centered=True, n_rows=engine.n_rows), report)
+    spectrum = Spectrum.of(moments)
+    sides = (slice(0, widths[0]), slice(widths[0], None))
+    (one, first), (two, second) = (cross_validated(spectrum, side, FINE_PENALTIES) for side in sides)
+    coef = spectrum.coef(np.repeat([one, two], widths))
+    return FirstRegression(targets, features, spectrum, coef, (one, two), (first, second), widths)
+
+
+def cross_validated(spectrum: Spectrum, side: slice, penalties: Array) -> tuple[float, float]:
+    """Return the penalty of the least score of generalized cross-validation, and the share of the variance explained.
+
+    Parameters
+    ----------
+    spectrum : Spectrum
+        Moments of features and targets.
+    side : slice
+        The columns of the targets.
+    penalties : ndarray
+        Penalties that are compared, relative to the largest eigenvalue.
+    """
+    n, values = spectrum.weight, spectrum.values
+    alphas = penalties * spectrum.largest
+    alphas = alphas[alphas > 10 * spectrum.rounding]
+    shrink = values / (values + alphas[:, None])  # (p, D)
+    margin = 1 - (1 + shrink.sum(axis=1)) / n
+    gain = (2 - shrink) / (values + alphas[:, None])
+    energy = float(spectrum.energy[side].sum())
+    left = np.maximum(energy - gain @ np.square(spectrum.rotated[:, side]).sum(axis=1), 1e-14 * energy)
+    scores = np.where(margin > 1 - LARGEST_SHARE, left / np.square(margin), np.inf)
+    best = int(np.argmin(scores))
+    return float(alphas[best]), max(0.0, 1 - float(scores[best]) / energy) if energy > 0 else 0.0
+
+
+def residual_targets(first: FirstRegression, sample: Array, rng: np.random.Generator) -> BothTargets:
+    """Return the rule of components of the residuals of a regression, given a sample of joint rows."""
+    R, k = first(sample), first.widths[0]
+    x = SideFeatures.of(R, tuple(range(k)), rng)
+    return BothTargets(x, SideFeatures.of(R, tuple(range(k, R.shape[1])), rng), first)
+
+
+@dataclass(frozen=True, eq=False)
+class CrossMoments:
+    """Function of a block that returns sums of products of features and targets, of targets, and of their squares."""
+
+    features: Features
+    center: Array
+    targets: BothTargets
+
+    def __call__(self, block: Block) -> Array:
+        F, _ = self.targets(block)
+        Z = features_of(self.features, block.X) - self.center
+        return np.concatenate([Z.T @ F, [F.sum(axis=0)], [np.square(F).sum(axis=0)]])
 
 
 @dataclass(frozen=True)
@@ -316,7 +419,7 @@ class _Given(Features):
 class SidesLeftOut:
     """Function of a block that returns the sums of squared leave-one-out errors (2, p) for x and y."""
 
-    features: ConditioningFeatures
+    features: ZFeatures
     targets: BothTargets
     spectrum: Spectrum
     alphas: Array
@@ -342,7 +445,7 @@ class Residuals:
     """Residuals of the components of x and y after regression on the conditioning variables."""
 
     targets: BothTargets
-    features: ConditioningFeatures | None  # None if there is nothing to condition on
+    features: ZFeatures | None  # None if there is nothing to condition on
     offset: Array
     coef: Array  # (D, t)
     center: Array  # (D,)
@@ -360,9 +463,7 @@ class Residuals:
         return F[:, :k], F[:, k:]
 
 
-def residuals(
-    engine: Engine, targets: BothTargets, features: ConditioningFeatures, report: Report | None = None
-) -> Residuals:
+def residuals(engine: Engine, targets: BothTargets, features: ZFeatures, report: Report | None = None) -> Residuals:
     """Regress the components of x and y on features of z, with one penalty per side by leave-one-out.
 
     This takes two passes over the rows, one for the moments and one for the leave-one-out errors; without conditioning
@@ -375,24 +476,42 @@ def residuals(
         rows, mean = total[-1], total[:-1] / total[-1]
         nothing = (np.zeros((0, len(mean))), np.zeros(0))
         return Residuals(targets, None, mean, *nothing, (0.0, 0.0), (0.0, 0.0), (0.0, 0.0), rows / (rows - 1))
-    moments = engine.accumulate(MomentSum(features, targets, double=True, centered=True, n_rows=n), report)
-    spectrum = Spectrum.of(moments)
+    before = targets.before
+    if before is None:
+        moments = engine.accumulate(MomentSum(features, targets, double=True, centered=True, n_rows=n), report)
+        spectrum = Spectrum.of(moments)
+    else:
+        spectrum = before.spectrum
+        total = engine.sum(CrossMoments(features, spectrum.center, targets), report)
+        offset = total[-2] / spectrum.weight
+        spectrum = replace(
+            spectrum,
+            rotated=spectrum.vectors.T @ total[:-2],
+            offset=offset,
+            energy=total[-1] - spectrum.weight * np.square(offset),
+        )
     n_rows = spectrum.weight
-    alphas = PENALTIES * spectrum.largest
-    alphas = alphas[alphas > 10 * spectrum.rounding]
-    share = min(1.0, SCORED_ROWS / n_rows)
-    errors = engine.sum(SidesLeftOut(features, targets, spectrum, alphas, share), report) / share
-    chosen = [float(alphas[int(np.argmin(e))]) for e in errors]
+    sides = (slice(0, k), slice(k, None))
+    if before is None:
+        alphas = PENALTIES * spectrum.largest
+        alphas = alphas[alphas > 10 * spectrum.rounding]
+        share = min(1.0, SCORED_ROWS / n_rows)
+        errors = engine.sum(SidesLeftOut(features, targets, spectrum, alphas, share), report) / share
+        chosen = [float(alphas[int(np.argmin(e))]) for e in errors]
+        energy = [float(spectrum.energy[side].sum()) for side in sides]
+        explained = [max(0.0, 1 - float(e.min()) / v) if v > 0 else 0.0 for e, v in zip(errors, energy, strict=True)]
+    else:
+        chosen, explained = map(list, zip(*(cross_validated(spectrum, s, LARGE_PENALTIES) for s in sides), strict=True))
     per_target = np.repeat(chosen, [k, len(spectrum.offset) - k])
     coef = spectrum.coef(per_target)
     values = spectrum.values[spectrum.retained]
     left = [np.square(a / (values + a)) for a in chosen]  # squared eigenvalues of I - H in the span of the features
+    if before is not None:
+        left = [e * np.square(a / (values + a)) for e, a in zip(left, before.alphas, strict=True)]
     rest = max(n_rows - 1 - len(values), 0.0)
     traces = [rest + float(e.sum()) for e in left]
     inflation = n_rows * (rest + float((left[0] * left[1]).sum())) / (traces[0] * traces[1])
-    energy = [float(spectrum.energy[:k].sum()), float(spectrum.energy[k:].sum())]
-    explained = [max(0.0, 1 - float(e.min()) / v) if v > 0 else 0.0 for e, v in zip(errors, energy, strict=True)]
-    degrees = [float((values / (values + a)).sum()) for a in chosen]
+    degrees = [float((values / (values + a)).sum()) for a in (chosen if before is None else before.alphas)]
     return Residuals(
         targets,
         features,

@@ -37,7 +37,7 @@ class WeightedChiSquares:
     Examples
     --------
     >>> from scipy.stats import chi2
-    >>> from mercer.hypothesis_tests.chi_squares import WeightedChiSquares
+    >>> from mercer.hypothesis_tests.given.chi_squares import WeightedChiSquares
     >>> round(WeightedChiSquares([1.0, 1.0, 1.0]).sf(7.81), 3), round(float(chi2(3).sf(7.81)), 3)
     (0.05, 0.05)
     """

@@ -1,0 +1,318 @@
+"""Kernels of the conditioning variables that are tuned by marginal likelihood, for x and for y separately."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import scipy.linalg
+from scipy.optimize import minimize
+from scipy.special import ndtr, ndtri
+
+from mercer.engines import Engine, Report, enter_stage
+from mercer.engines.base import blas_threads_for
+from mercer.features import features_of
+from mercer.hypothesis_tests.frequencies import standard_frequencies
+from mercer.hypothesis_tests.given.conditioning import (
+    CodedTargets,
+    ConditioningFeatures,
+    FirstRegression,
+    NormalScores,
+    ZFeatures,
+    first_regression,
+    median_distance,
+    waves,
+)
+from mercer.kernels import Gaussian, IsotropicKernel, Matern
+from mercer.metric.inputs import column_spreads
+from mercer.solvers.processes.gram_evidence import GramEvidence, distances
+
+__all__ = [
+    "ScaledColumnsOf",
+    "TunedFeatures",
+    "TunedSide",
+    "dependence_of_neighbors",
+    "tuned_regression",
+    "tuned_sides",
+]
+
+Array = np.ndarray
+# Number of rows of the sample by which lengthscales are tuned: this multiple of the root of the number of all rows,
+# within these bounds. Starting points are compared on fewer.
+PER_ROOT, ROWS, START_ROWS = 6.0, (256, 1000), 224
+# Starting points: multiples of the median distance as the lengthscale of all columns, and of one column where the
+# others hardly matter.
+FACTORS, SINGLE_FACTORS, FLAT = (2.0, 1.0, 0.5, 0.25, 0.1, 0.04), (0.5, 0.15, 0.04), 8.0
+# Most columns that are tried alone.
+MOST_SINGLE = 12
+# Variances of the noise relative to that of the function, for starting points.
+NOISES = (1.0, 0.03)
+# Steps of L-BFGS, and the largest change of a lengthscale.
+STEPS, LARGEST_CHANGE = 15, 1e3
+# Largest number of columns of x or of y by which the kernel is tuned: leading principal components, if there are more.
+MOST_TARGETS = 3
+# Number of components of each tuned kernel, a multiple of the root of the number of rows, within these bounds.
+COMPONENTS_PER_ROOT, COMPONENTS = 4.0, (200, 600)
+# Lengthscales of the components relative to the tuned ones, and their shares.
+SPREAD = ((1.0, 0.7), (0.5, 0.3))
+# Number of rows whose residuals are compared with those of their nearest rows.
+NEIGHBOR_ROWS = 1000
+KERNELS: tuple[IsotropicKernel, ...] = (Gaussian(1.0), Matern(1.5, 1.0))
+
+
+@dataclass(frozen=True, eq=False)
+class ScaledColumnsOf:
+    """Columns of rows, less their median, divided by a robust spread. Constant columns are dropped."""
+
+    columns: Array
+    center: Array
+    scale: Array
+
+    @classmethod
+    def of(cls, sample: Array, columns: tuple[int, ...]) -> Self:
+        """Return the scaling of some columns by a sample (n, d)."""
+        chosen = np.array(columns, dtype=int)
+        center, spread = column_spreads(sample[:, chosen], None)
+        kept = spread > 0
+        return cls(chosen[kept], center[kept], spread[kept])
+
+    def __call__(self, X: Array) -> Array:
+        return (X[:, self.columns] - self.center) / self.scale
+
+
+Coding = ScaledColumnsOf | NormalScores
+
+
+@dataclass(frozen=True, eq=False)
+class TunedSide:
+    """How x or y is coded, and the kernel on the conditioning variables by which it is regressed."""
+
+    target: Coding
+    inputs: Coding
+    kernel: IsotropicKernel
+    lengthscales: Array  # (d,)
+
+    def frequencies(self, count: int, rng: np.random.Generator) -> Array:
+        """Return frequencies (d, count) of the kernel, and of shorter lengthscales."""
+        d, parts = len(self.lengthscales), []
+        for relative, share in SPREAD:
+            size = max(2, round(count * share))
+            W = standard_frequencies(size, d, rng).T / (relative * self.lengthscales[:, None])
+            if isinstance(self.kernel, Matern):  # a Student distribution with 2 nu degrees of freedom
+                dof = 2 * self.kernel.nu
+                W = W / np.sqrt(rng.chisquare(dof, size) / dof)
+            parts.append(W)
+        return np.concatenate(parts, axis=1)
+
+
+def tuned_sides(
+    sample: Array, sides: Sequence[tuple[int, ...]], columns: tuple[int, ...], n_rows: int
+) -> tuple[TunedSide, ...]:
+    """Return the tuned regressions of x and y on the conditioning variables.
+
+    Parameters
+    ----------
+    sample : ndarray of shape (m, d)
+        Joint rows in random order, of which the first ones are used.
+    sides : sequence of tuple of int
+        The columns of x and of y.
+    columns : tuple of int
+        The conditioning variables.
+    n_rows : int
+        Number of all rows, of which the number of rows of the sample that are used is a function.
+    """
+    rows = sample[: int(np.clip(PER_ROOT * np.sqrt(n_rows), *ROWS))]
+    codings: list[Coding] = [ScaledColumnsOf.of(sample, columns), NormalScores.of(sample, columns)]
+    inputs = [coding(rows) for coding in codings]
+    owners: list[Coding] = []
+    for side_columns in sides:
+        owners += [ScaledColumnsOf.of(sample, side_columns), NormalScores.of(sample, side_columns)]
+    targets = [leading(coding(rows)) for coding in owners]
+    starts = best_starts([U[:START_ROWS] for U in inputs], [T[:START_ROWS] for T in targets])
+    found = []
+    for side in range(len(sides)):
+        number = min((2 * side, 2 * side + 1), key=lambda i: starts[i].left_out)
+        start = starts[number]
+        lengthscales = tuned_lengthscales(start, inputs[start.coding], targets[number])
+        found.append(TunedSide(owners[number], codings[start.coding], start.kernel, lengthscales))
+    return tuple(found)
+
+
+def leading(T: Array) -> Array:
+    """Return columns of mean zero and variance one: all, or the leading principal components if there are many."""
+    T = T - T.mean(axis=0)
+    if T.shape[1] > MOST_TARGETS:
+        T = T @ np.linalg.svd(T, full_matrices=False)[2][:MOST_TARGETS].T
+    spread = T.std(axis=0)
+    return T / np.where(spread > 0, spread, 1.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Start:
+    """A starting point of the search for lengthscales."""
+
+    value: float  # log marginal likelihood, up to a constant
+    coding: int
+    kernel: IsotropicKernel
+    lengthscales: Array
+    ratio: float  # variance of the noise relative to that of the function
+    amplitude: Array  # (t,), variances of the functions
+    left_out: float  # mean squared leave-one-out error
+
+
+def best_starts(inputs: Sequence[Array], targets: Sequence[Array]) -> list[Start]:
+    """Return the starting point of the largest marginal likelihood for each array of targets."""
+    m, T = len(targets[0]), np.concatenate(targets, axis=1)
+    ends = np.cumsum([0, *(part.shape[1] for part in targets)])
+    best: list[Any] = [None] * len(targets)
+    for number, U in enumerate(inputs):
+        d, median = U.shape[1], median_distance(U)
+        candidates = [(kernel, np.full(d, f * median)) for f in FACTORS for kernel in KERNELS]
+        if 1 < d:
+            for column in range(min(d, MOST_SINGLE)):
+                one = median_distance(U[:, [column]])
+                for factor in SINGLE_FACTORS:
+                    scales = np.full(d, FLAT * median)
+                    scales[column] = factor * one
+                    candidates.append((KERNELS[0], scales))
+        for kernel, scales in candidates:
+            K = kernel.profile(distances(U / scales))
+            for ratio in NOISES:
+                A = K.copy()
+                A[np.diag_indices(m)] += ratio
+                L = scipy.linalg.cholesky(A, lower=True, overwrite_a=True, check_finite=False)
+                V = scipy.linalg.solve_triangular(L, T, lower=True, check_finite=False)
+                amplitude = np.maximum(np.square(V).mean(axis=0), 1e-300)
+                values = -0.5 * m * np.log(amplitude) - np.log(np.diagonal(L)).sum()
+                for i in range(len(targets)):
+                    part = slice(ends[i], ends[i + 1])
+                    value = float(values[part].sum())
+                    if best[i] is None or value > best[i][0]:
+                        best[i] = (value, number, kernel, scales, ratio, amplitude[part], L, V[:, part])
+    out = []
+    for value, number, kernel, scales, ratio, amplitude, L, V in best:
+        solved = scipy.linalg.solve_triangular(L, V, lower=True, trans="T", check_finite=False)
+        inverse, _ = scipy.linalg.lapack.dpotri(L, lower=1)
+        errors = solved / np.diagonal(inverse)[:, None]
+        error = float(np.square(errors).mean())
+        out.append(Start(value, number, kernel, scales, ratio, amplitude, error))
+    return out
+
+
+def tuned_lengthscales(start: Start, U: Array, T: Array) -> Array:
+    """Return lengthscales (d,) of the largest marginal likelihood, from a starting point."""
+    d, t = U.shape[1], T.shape[1]
+    evidence = GramEvidence(start.kernel, U, T, np.ones(len(U)))
+    log_amplitude = 0.5 * np.log(start.amplitude)
+    first = np.concatenate([np.log(start.lengthscales), log_amplitude + 0.5 * np.log(start.ratio), log_amplitude])
+
+    def objective(theta: Array) -> tuple[float, Array]:
+        value, *parts = evidence(theta[:d], theta[d : d + t], theta[d + t :])
+        if not np.isfinite(value):
+            return 1e10, np.zeros(len(theta))
+        return -value / len(U), -np.concatenate(parts) / len(U)
+
+    change = np.log(LARGEST_CHANGE)
+    bounds = [(x - change, x + change) for x in first]
+    found = minimize(objective, first, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": STEPS})
+    return np.exp(found.x[:d])
+
+
+@dataclass(frozen=True, eq=False)
+class TunedFeatures(ZFeatures):
+    """Features of the conditioning variables: given ones, and waves of the tuned kernels of x and of y."""
+
+    base: ConditioningFeatures
+    parts: tuple[tuple[Coding, Array], ...]
+
+    @property
+    def n_components(self) -> int:
+        return self.base.n_components + sum(2 * W.shape[1] for _, W in self.parts)
+
+    def __call__(self, X: Any, out: Array) -> None:
+        X = X.toarray() if hasattr(X, "toarray") else X
+        end = self.base.n_components
+        out[:, :end] = features_of(self.base, X)
+        for coding, W in self.parts:
+            out[:, end : end + 2 * W.shape[1]] = waves(coding(X), W)
+            end += 2 * W.shape[1]
+
+    def modulation(self, X: Array) -> Array:
+        return self.base.modulation(X)
+
+
+def tuned_regression(
+    engine: Engine,
+    sample: Array,
+    sides: Sequence[tuple[int, ...]],
+    base: ConditioningFeatures,
+    n_rows: int,
+    rng: np.random.Generator,
+    report: Report | None = None,
+) -> tuple[FirstRegression, tuple[float, float]]:
+    """Return the regression of x and y on given features, joined with those of tuned kernels.
+
+    The p-values of `dependence_of_neighbors` for the residuals of x and of y are returned too.
+
+    Parameters
+    ----------
+    engine : Engine
+        Joint rows.
+    sample : ndarray of shape (m, d)
+        A sample of them, in random order.
+    sides : sequence of tuple of int
+        The columns of x, y and z.
+    base : ConditioningFeatures
+        Features of z.
+    n_rows : int
+        Number of all rows, of which the number of components is a function.
+    rng : Generator
+        Draws the frequencies.
+    report : callable or None, default=None
+        Receives the progress.
+    """
+    enter_stage(report, "tune kernels")
+    with blas_threads_for(1):
+        tuned = tuned_sides(sample, sides[:2], sides[2], n_rows)
+    count = int(np.clip(COMPONENTS_PER_ROOT * np.sqrt(n_rows), *COMPONENTS)) // 2
+    features = TunedFeatures(base, tuple((side.inputs, side.frequencies(count, rng)) for side in tuned))
+    targets = CodedTargets(tuned[0].target, tuned[1].target)
+    widths = (len(tuned[0].target.columns), len(tuned[1].target.columns))
+    enter_stage(report, "regress")
+    first = first_regression(engine, targets, features, widths, report)
+    rows = sample[:NEIGHBOR_ROWS]
+    R = first(rows)
+    left = (R[:, : widths[0]], R[:, widths[0] :])
+    with blas_threads_for(1):
+        p = [
+            dependence_of_neighbors(side.inputs(rows) / side.lengthscales, part)
+            for side, part in zip(tuned, left, strict=True)
+        ]
+    return first, (p[0], p[1])
+
+
+def dependence_of_neighbors(U: Array, R: Array) -> float:
+    """Return a p-value of the hypothesis that the residuals of nearest rows are uncorrelated.
+
+    Residuals that still depend on z have equal signs at rows that are near each other. The residuals are replaced by
+    normal scores. The sum over rows of the product with the residual of the nearest row is compared with its standard
+    deviation, where pairs of rows that are nearest to each other count twice. In-sample residuals of a regression
+    correlate negatively, which makes the p-value conservative.
+
+    Parameters
+    ----------
+    U : ndarray of shape (m, d)
+        Conditioning variables in the tuned metric.
+    R : ndarray of shape (m, t)
+        Residuals. With several columns, the least p-value is multiplied by their number.
+    """
+    squares = np.square(distances(U))
+    np.fill_diagonal(squares, np.inf)
+    nearest = squares.argmin(axis=1)
+    mutual = nearest[nearest] == np.arange(len(U))
+    scores = ndtri((R.argsort(axis=0).argsort(axis=0) + 0.5) / len(R))
+    products = scores * scores[nearest]
+    spread = np.sqrt((1 + mutual) @ np.square(products))
+    return float(min(1.0, R.shape[1] * ndtr(-(products.sum(axis=0) / spread)).min()))

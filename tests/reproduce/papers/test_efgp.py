@@ -1,0 +1,31 @@
+"""The process of the table of large spatial data agrees with the exact process on few rows."""
+
+import numpy as np
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import Matern
+
+from mercer.reproduce.papers.efgp import LENGTHSCALE, PART, ROWS, function, process, rows
+
+
+def test_the_process_agrees_with_the_exact_one():
+    X, y = rows(1500, 0.1, 0)
+    new = np.random.default_rng(1).random((300, 2))
+    exact = GaussianProcessRegressor(Matern(LENGTHSCALE, nu=1.5), alpha=0.1**2, optimizer=None).fit(X, y)
+    found = process(0.1).fit(X, y).predict(new)
+    assert np.sqrt(np.mean((found - exact.predict(new)) ** 2)) < 4e-3
+    assert np.sqrt(np.mean((found - function(new)) ** 2)) < 0.1
+
+
+def test_rows_are_made_in_parts_without_gaps():
+    n = PART + 1000
+    X, y = rows(n, 0.0, 3)
+    np.testing.assert_allclose(y, function(X))
+    # The mean of n uniform numbers is within five standard errors of a half.
+    assert np.all(np.abs(X.mean(axis=0) - 0.5) < 5 / np.sqrt(12 * n))
+    assert len(np.unique(X[:, 0])) > n - 10
+
+
+def test_noise_grows_with_the_largest_number_of_rows():
+    n, noise = ROWS["n = 1e8, noise 0.577"]
+    assert n == 1e8
+    assert round(noise, 3) == 0.577
