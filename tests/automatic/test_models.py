@@ -1,6 +1,8 @@
 """The models without arguments: raw columns, all sources of rows, limits, and results that can be read."""
 
 import pickle
+import threading
+import time
 from copy import copy
 
 import numpy as np
@@ -13,6 +15,8 @@ from sklearn.linear_model import LinearRegression
 from mercer import DataError, KernelClassifier, KernelRegressor, ParameterError
 from mercer.automatic import models
 from mercer.automatic import search as search_module
+from mercer.automatic.copies import without_copies
+from mercer.engines.base import OutOfTimeError
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -181,6 +185,20 @@ def test_equal_rows_predict_their_mean():
     assert model.predict(np.ones((1, 2))) == pytest.approx([14.5])
 
 
+@pytest.mark.parametrize("seed", [1, 2])
+def test_equal_rows_have_intervals_in_the_unit_of_their_targets(seed):
+    y = np.random.default_rng(seed).normal(size=50)
+    model = KernelRegressor(random_state=0).fit(np.ones((50, 3)), y)
+    for X in np.ones((1, 3)), np.zeros((1, 3)):
+        low, high = model.predict_interval(X)[0]
+        assert 1.5 < (high - low) / y.std() < 10
+
+
+def test_two_rows_do_not_mean_that_there_is_no_noise():
+    model = KernelRegressor(random_state=0).fit([[0.0], [1.0]], [0.0, 1.0])
+    assert model.predict([[0.0]], return_std=True)[1] > 0.1
+
+
 def test_sparse_rows():
     X, y = make_classification(300, 40, n_informative=10, random_state=0)
     X[np.abs(X) < 1] = 0
@@ -251,6 +269,61 @@ def test_progress_covers_the_fit(rows):
     assert fractions == sorted(fractions)
     assert fractions[0] < 0.1
     assert fractions[-1] > 0.5
+
+
+@pytest.mark.parametrize("how", ["weights", "copies"])
+def test_a_table_that_is_repeated_gives_the_same_model(how):
+    X, y = table(160, 3)
+    plain = KernelRegressor(random_state=0).fit(X[:80], y[:80])
+    model = KernelRegressor(random_state=0)
+    if how == "weights":
+        model.fit(X[:80], y[:80], np.full(80, 4.0))
+    else:
+        order = np.random.default_rng(0).permutation(320) % 80
+        model.fit(X[order], y[order])
+    # One of four copies is predicted by the others, so that without noise the error would be less.
+    for one, other in zip(model.predict(X[80:], return_std=True), plain.predict(X[80:], return_std=True), strict=True):
+        assert one == pytest.approx(other, rel=1e-4, abs=1e-4)
+
+
+def test_copies_with_different_targets_are_observations_of_their_own():
+    X = np.repeat(np.arange(10.0), 20)[:, None]
+    targets = np.random.default_rng(0).integers(0, 2, (200, 1)).astype(float)
+    assert without_copies(X, targets, None) is None
+    assert without_copies(X, X > 4, None) is not None
+    assert without_copies(X[::20], targets[::20], None) is None
+    index, weight = without_copies(X, X, None)
+    assert sorted(X[index, 0]) == list(range(10))
+    assert (weight == 1).all()
+
+
+@pytest.mark.parametrize("unit", [1e-200, 1e200])
+def test_targets_whose_squares_overflow_raise(rows, unit):
+    with pytest.raises(DataError, match="squares of targets overflow or underflow"):
+        KernelRegressor(random_state=0).fit(rows[0], rows[2] * unit)
+
+
+def test_an_interrupt_ends_all_searches(rows, monkeypatch):
+    ended = []
+
+    def one_attempt(*args, progress, number, **options):
+        if number == 0:
+            raise KeyboardInterrupt
+        start = time.perf_counter()
+        while time.perf_counter() - start < 30:
+            time.sleep(0.01)
+            try:
+                progress.check_time()
+            except OutOfTimeError:
+                ended.append(number)
+                raise
+
+    monkeypatch.setattr(search_module, "one_attempt", one_attempt)
+    before = threading.active_count()
+    with pytest.raises(KeyboardInterrupt):
+        KernelRegressor(random_state=0, n_jobs=2).fit(rows[0], rows[2])
+    assert 1 <= len(ended) <= 2  # most others were not started
+    assert threading.active_count() == before
 
 
 def test_unlabeled_rows_are_ignored(rows):

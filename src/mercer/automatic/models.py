@@ -17,6 +17,7 @@ from sklearn.pipeline import Pipeline
 
 from mercer._docs import PARAGRAPHS, doc
 from mercer.automatic import tables
+from mercer.automatic.copies import without_copies
 from mercer.automatic.search import (
     EXACT_ROWS,
     FEW_ROWS,
@@ -44,8 +45,8 @@ from mercer.engines import (
     report_step,
     reported,
 )
-from mercer.engines.base import count_threads
-from mercer.engines.memory import MemoryEngine
+from mercer.engines.base import blas_threads_for, count_threads
+from mercer.engines.memory import MemoryEngine, block_rows_for
 from mercer.errors import DataError
 from mercer.kernels import Matern, Polynomial, Transformed
 from mercer.learners import KernelRidge, KernelRidgeClassifier, LocalCorrection
@@ -64,7 +65,8 @@ from mercer.parameters import (
     check_parameters,
     new_of_known_names,
 )
-from mercer.statistics import RowSample
+from mercer.solvers.local.near_rows import unit_of
+from mercer.statistics import RowSample, row_hashes
 from mercer.statistics.sample import seed_of
 from mercer.tables import ColumnFunction, ColumnScaler, ScaledRows, TablePreprocessor
 from mercer.tables.column_functions import PlainColumns
@@ -98,6 +100,8 @@ SCALED_BYTES = 2**29
 MOST_OPTIMISM = 5.0
 # Share of a time limit for the search; the rest is for the fits of the members.
 SEARCH_SHARE = 0.6
+# With fewer distinct rows than this, penalties are not chosen.
+FEWEST_ROWS = 5
 # Number of rows by which the importances of columns are computed.
 IMPORTANCE_ROWS = 2000
 # Number of times that the search may be repeated within a time limit, and the largest factor of the number of members.
@@ -297,7 +301,19 @@ class AutomaticModel(CallbackSupport, BaseEstimator, ABC):
         order = np.argsort(sample.key, kind="stable")
         weight = sample.weight[order] if sample.weight is not None and sample.is_complete else None
         X, targets = sample.X[order], self._targets(sample.y[order])
+        if unit_of(targets) != 1:
+            msg = (
+                f"{type(self).__name__}: the squares of targets overflow or underflow, the largest is "
+                f"{np.abs(targets).max():.3g}. Multiply them by a constant, so that the largest is about one."
+            )
+            raise DataError(msg)
         n = sample.seen
+        alone = without_copies(X, targets, weight) if sample.is_complete else None
+        if alone is not None:
+            (index, weight), y = alone, sample.y[order]
+            X, targets, n = X[index], targets[index], len(index)
+            engine = MemoryEngine(X, y[index], weight, block_rows=block_rows_for(MOST_LANDMARKS), n_jobs=self.n_jobs)
+            labeled = labeled_rows(type(self).__name__, engine, self._coding().unlabeled)
         effort = self._effort(n, X.shape[0], d, start)
         rows = Rows(X, targets, weight, labels is not None)
         if report is not None:
@@ -317,7 +333,7 @@ class AutomaticModel(CallbackSupport, BaseEstimator, ABC):
         self.estimators_ = [Pipeline([("columns", one.scaler), ("model", one.learner)]) for one in members]
         self.best_estimator_ = self.estimators_[int(np.argmax(self.weights_))]
         self.importances_ = importances(members, self.weights_, X)
-        self._n_rows, self._seconds = n, time.perf_counter() - start
+        self._n_rows, self._seconds = sample.seen, time.perf_counter() - start
 
     def _effort(self, n: int, sampled: int, d: int, start: float) -> Effort:
         """Return how much is tried for n rows of d columns, of which a sample is searched."""
@@ -397,6 +413,9 @@ class AutomaticModel(CallbackSupport, BaseEstimator, ABC):
         varies = X.shape[0] > 1 and (column_spreads(X, None)[1] > 0).any()
         feature_map = None if varies else Nystroem(Matern(2.5), 1, landmarks="uniform", random_state=seed % 2**32)
         learner = self._learner(feature_map, LocalCorrection(parts="global"), seed % 2**32)
+        if len(np.unique(row_hashes(X))) < FEWEST_ROWS:
+            # Left-out errors of so few rows do not depend on the penalty, and a small one would mean no noise.
+            learner.set_params(alpha=1.0)
         rule = ScaledRows(scaler.columns_)
         scaled = FilteredEngine(engine, rule, f"{type(self).__name__}: there are no rows.")
         fitted = learner._unfitted_map(seed % 2**32).fit_engines(scaled, scaled, report)
@@ -417,11 +436,14 @@ class AutomaticModel(CallbackSupport, BaseEstimator, ABC):
         """Return the values of each member for validated rows; columns are scaled once for each scaling."""
         scaled: dict[int, Any] = {}
         values = []
-        for one in self._members:
-            key = id(one.scaler.columns_)
-            if key not in scaled:
-                scaled[key] = one.scaler.columns_(X)
-            values.append(of_member(one, scaled[key]))
+        # On a machine that other programs use, products of few rows wait longer for a second thread of BLAS than they
+        # take. The limit is set once for all members, since setting it takes a tenth of a millisecond.
+        with blas_threads_for(X.shape[0]):
+            for one in self._members:
+                key = id(one.scaler.columns_)
+                if key not in scaled:
+                    scaled[key] = one.scaler.columns_(X)
+                values.append(of_member(one, scaled[key]))
         return values
 
     def explain(self) -> str:

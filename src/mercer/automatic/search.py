@@ -283,7 +283,12 @@ def search(
                 )
                 for number, (name, part) in enumerate(calls)
             ]  # fmt: skip
-        found = [future.result() for future in futures]
+            try:
+                found = [future.result() for future in futures]
+            except BaseException:  # such as an interrupt by the user, which only this thread receives
+                progress.stop()
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
         complete = [one for one in found if one is not None]
         tried.extend(complete)
         if len(complete) < len(found):
@@ -362,6 +367,7 @@ def one_attempt(
         return kernel(X[held], X[others]) @ coef + judge.mean
 
     def option_of(trial: MetricTrial, tuned: TunedMetric, n_neighbors: int) -> Option:
+        progress.check_stopped()
         kernel = in_metric(kernel_of(trial.profile, 1.0), tuned.matrix)
         if n <= EXACT_ROWS:
             predicted = exact_predictions(kernel)
@@ -539,9 +545,20 @@ class JointProgress:
         self._fractions = [0.0] * count
         self._start, self._deadline = time.perf_counter(), deadline
         self._lock = Lock()
+        self._stopped = False
+
+    def stop(self) -> None:
+        """End all searches at their next step."""
+        self._stopped = True
+
+    def check_stopped(self) -> None:
+        """Raise if the searches are to end."""
+        if self._stopped:
+            raise OutOfTimeError
 
     def check_time(self) -> None:
-        """Raise if the deadline has passed."""
+        """Raise if the deadline has passed, too."""
+        self.check_stopped()
         if self._deadline is not None and time.perf_counter() > self._deadline:
             raise OutOfTimeError
 

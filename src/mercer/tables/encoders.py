@@ -189,6 +189,10 @@ class CategoryColumn(EncodedColumn):
 
     @property
     def outputs(self) -> tuple[str, ...]:
+        return self._outputs
+
+    @cached_property
+    def _outputs(self) -> tuple[str, ...]:
         names = [f"{self.name}={category}" for category in self.categories]
         if self.buckets:
             names += [f"{self.name} (bucket {i})" for i in range(self.buckets)]

@@ -98,6 +98,8 @@ class Monomials:
         level, starts : ndarrays
             Values of the monomials and indices of the first monomials, as above, for degree n + 1.
         """
+        if level.shape[1] == 1:  # as the loop below, which takes longer than the rest of a prediction of one row
+            return np.multiply(X, level, out=np.empty(X.shape, level.dtype)), np.arange(self.width)
         sizes = level.shape[1] - starts
         ends = np.cumsum(sizes)
         raised = np.empty((X.shape[0], int(ends[-1])), level.dtype)
