@@ -49,9 +49,9 @@ FACTORS, SINGLE_FACTORS, FLAT = (2.0, 1.0, 0.5, 0.25, 0.1, 0.04), (0.5, 0.15, 0.
 MOST_SINGLE = 12
 # Variances of the noise relative to that of the function, for starting points.
 NOISES = (1.0, 0.03)
-# Most steps of L-BFGS, which ends where the log likelihood per row, or its gradient, is as small as this, and the
+# Most steps of L-BFGS, its least change of the log likelihood per row and least gradient before it ends, and the
 # largest change of a lengthscale.
-STEPS, LEAST_GAIN, LEAST_SLOPE, LARGEST_CHANGE = 15, 1e-4, 1e-3, 1e3
+STEPS, LEAST_GAIN, LEAST_SLOPE, LARGEST_CHANGE = 15, 1e-5, 1e-3, 1e3
 # Largest number of columns of x or of y by which the kernel is tuned: leading principal components, if there are more.
 MOST_TARGETS = 3
 # Number of components of each tuned kernel, a multiple of the root of the number of rows, within these bounds.
