@@ -9,6 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.spatial.distance import pdist
 from scipy.special import ndtri
 
 from mercer.engines import Block, Engine, Report
@@ -95,9 +96,8 @@ class NormalScores:
 def median_distance(U: Array) -> float:
     """Return the median of the distances between distinct rows among the first 200 rows."""
     U = U[:200]
-    norms = np.einsum("ij,ij->i", U, U)
-    squares = (norms[:, None] + norms - 2 * U @ U.T)[np.triu_indices(len(U), 1)]
-    squares = squares[squares > 1e-9 * max(float(norms.max(initial=0.0)), 1e-300)]
+    squares = pdist(U, "sqeuclidean")
+    squares = squares[squares > 1e-9 * max(float(np.square(U).sum(axis=1).max(initial=0.0)), 1e-300)]
     return float(np.sqrt(np.median(squares))) if len(squares) else 1.0
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -49,8 +49,9 @@ FACTORS, SINGLE_FACTORS, FLAT = (2.0, 1.0, 0.5, 0.25, 0.1, 0.04), (0.5, 0.15, 0.
 MOST_SINGLE = 12
 # Variances of the noise relative to that of the function, for starting points.
 NOISES = (1.0, 0.03)
-# Steps of L-BFGS, and the largest change of a lengthscale.
-STEPS, LARGEST_CHANGE = 15, 1e3
+# Most steps of L-BFGS, its least change of the log likelihood per row and least gradient before it ends, and the
+# largest change of a lengthscale.
+STEPS, LEAST_GAIN, LEAST_SLOPE, LARGEST_CHANGE = 15, 1e-5, 1e-3, 1e3
 # Largest number of columns of x or of y by which the kernel is tuned: leading principal components, if there are more.
 MOST_TARGETS = 3
 # Number of components of each tuned kernel, a multiple of the root of the number of rows, within these bounds.
@@ -164,41 +165,56 @@ class Start:
 
 def best_starts(inputs: Sequence[Array], targets: Sequence[Array]) -> list[Start]:
     """Return the starting point of the largest marginal likelihood for each array of targets."""
+    # Candidates are compared in single precision, in which the variance of the noise is far above rounding error.
     m, T = len(targets[0]), np.concatenate(targets, axis=1)
     ends = np.cumsum([0, *(part.shape[1] for part in targets)])
     best: list[Any] = [None] * len(targets)
+    rough = T.astype(np.float32)
     for number, U in enumerate(inputs):
-        d, median = U.shape[1], median_distance(U)
-        candidates = [(kernel, np.full(d, f * median)) for f in FACTORS for kernel in KERNELS]
-        if 1 < d:
-            for column in range(min(d, MOST_SINGLE)):
-                one = median_distance(U[:, [column]])
-                for factor in SINGLE_FACTORS:
-                    scales = np.full(d, FLAT * median)
-                    scales[column] = factor * one
-                    candidates.append((KERNELS[0], scales))
-        for kernel, scales in candidates:
-            K = kernel.profile(distances(U / scales))
+        for kernel, scales, distance in candidates(U):
+            K = kernel.profile(distance).astype(np.float32)
             for ratio in NOISES:
                 A = K.copy()
-                A[np.diag_indices(m)] += ratio
+                A[np.diag_indices(m)] += np.float32(ratio)
                 L = scipy.linalg.cholesky(A, lower=True, overwrite_a=True, check_finite=False)
-                V = scipy.linalg.solve_triangular(L, T, lower=True, check_finite=False)
-                amplitude = np.maximum(np.square(V).mean(axis=0), 1e-300)
-                values = -0.5 * m * np.log(amplitude) - np.log(np.diagonal(L)).sum()
+                V = scipy.linalg.solve_triangular(L, rough, lower=True, check_finite=False)
+                mean = np.maximum(np.square(V).mean(axis=0), 1e-30)
+                values = -0.5 * m * np.log(mean) - np.log(np.diagonal(L)).sum()
                 for i in range(len(targets)):
-                    part = slice(ends[i], ends[i + 1])
-                    value = float(values[part].sum())
+                    value = float(values[ends[i] : ends[i + 1]].sum())
                     if best[i] is None or value > best[i][0]:
-                        best[i] = (value, number, kernel, scales, ratio, amplitude[part], L, V[:, part])
+                        best[i] = (value, number, kernel, scales, ratio)
     out = []
-    for value, number, kernel, scales, ratio, amplitude, L, V in best:
-        solved = scipy.linalg.solve_triangular(L, V, lower=True, trans="T", check_finite=False)
+    for (value, number, kernel, scales, ratio), F in zip(best, targets, strict=True):
+        A = kernel.profile(distances(inputs[number] / scales)) + ratio * np.eye(m)
+        L = scipy.linalg.cholesky(A, lower=True, overwrite_a=True, check_finite=False)
+        solved = scipy.linalg.cho_solve((L, True), F, check_finite=False)
         inverse, _ = scipy.linalg.lapack.dpotri(L, lower=1)
-        errors = solved / np.diagonal(inverse)[:, None]
-        error = float(np.square(errors).mean())
+        amplitude = np.maximum((F * solved).mean(axis=0), 1e-300)
+        error = float(np.square(solved / np.diagonal(inverse)[:, None]).mean())
         out.append(Start(value, number, kernel, scales, ratio, amplitude, error))
     return out
+
+
+def candidates(U: Array) -> Iterator[tuple[IsotropicKernel, Array, Array]]:
+    """Yield kernels, lengthscales (d,), and the scaled distances (m, m) of all pairs of rows."""
+    d, median = U.shape[1], median_distance(U)
+    distance = distances(U)
+    for factor in FACTORS:
+        scaled = distance / (factor * median)
+        for kernel in KERNELS:
+            yield kernel, np.full(d, factor * median), scaled
+    if d == 1:
+        return
+    flat = np.square(distance / (FLAT * median))
+    for column in range(min(d, MOST_SINGLE)):
+        one = median_distance(U[:, [column]])
+        difference = np.square(U[:, column, None] - U[:, column])
+        for factor in SINGLE_FACTORS:
+            scales = np.full(d, FLAT * median)
+            scales[column] = factor * one
+            more = scales[column] ** -2 - (FLAT * median) ** -2
+            yield KERNELS[0], scales, np.sqrt(np.maximum(flat + more * difference, 0.0))
 
 
 def tuned_lengthscales(start: Start, U: Array, T: Array) -> Array:
@@ -216,7 +232,8 @@ def tuned_lengthscales(start: Start, U: Array, T: Array) -> Array:
 
     change = np.log(LARGEST_CHANGE)
     bounds = [(x - change, x + change) for x in first]
-    found = minimize(objective, first, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": STEPS})
+    options = {"maxiter": STEPS, "ftol": LEAST_GAIN, "gtol": LEAST_SLOPE}
+    found = minimize(objective, first, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
     return np.exp(found.x[:d])
 
 

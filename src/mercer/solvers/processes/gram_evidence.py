@@ -72,7 +72,10 @@ class GramEvidence:
             value -= np.log(np.diagonal(factor)).sum() + 0.5 * repetitions * np.log(2 * np.pi * noise)
             inverse, _ = scipy.linalg.lapack.dpotri(factor, lower=1)
             # Twice the derivative with respect to the covariance matrix.
-            M = np.outer(solved, solved) - np.tril(inverse) - np.tril(inverse, -1).T
+            M = np.outer(solved, solved)
+            M -= inverse  # lower triangle, zeros above it
+            M -= inverse.T
+            M[np.diag_indices_from(M)] += np.diagonal(inverse)
             in_noise[t] = noise * (np.diagonal(M) / self.weight).sum() - repetitions
             in_amplitude[t] = amplitude * np.vdot(M, K)
             H = np.where(distance > 0, M * slope, 0.0)  # the slope of a rough kernel is infinite at zero
