@@ -141,6 +141,7 @@ def test_blocks_and_rows_in_their_source_give_the_same_model():
     assert np.isnan(source.log_marginal_likelihood_value_)
 
 
+@pytest.mark.filterwarnings("ignore:.*the noise is estimated as zero")  # as it is, because of the weights
 def test_repetitions_equal_weights_and_several_targets():
     X, y = rows(200)
     counts = np.arange(200) % 2 + 1
@@ -178,3 +179,11 @@ def test_equal_targets_are_refused():
     X = np.random.default_rng(0).normal(size=(80, 2))
     with pytest.raises(DataError, match="needs targets that differ"):
         GaussianProcessRegressor(neighbors="auto", random_state=0).fit(X, np.full(80, 3.0))
+
+
+def test_targets_without_noise_are_interpolated():
+    X, _ = rows(300)
+    y = np.sin(X[:, 0])
+    model = GaussianProcessRegressor(neighbors=32, random_state=0).fit(X, y)
+    new, _ = rows(100, 1)
+    assert np.abs(model.predict(new) - np.sin(new[:, 0])).max() < 1e-2

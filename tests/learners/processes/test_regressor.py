@@ -670,3 +670,23 @@ def test_amplitude_is_bounded_where_the_evidence_is_flat():
     assert amplitude == pytest.approx(100 * y.std(), rel=1e-6)
     free = clone(base).set_params(amplitude=1000 * y.std()).fit(X, y)
     assert free.log_marginal_likelihood_value_ > model.log_marginal_likelihood_value_  # the bound is active
+
+
+# ---- copies -----------------------------------------------------------------------------------
+
+
+def test_copies_with_equal_targets_that_hide_the_noise_are_reported():
+    X, y = data(150)
+    copied = np.r_[np.arange(150), np.arange(20)]
+    with pytest.warns(MercerWarning, match="20 of 170 rows of a sample are copies"):
+        model = GaussianProcessRegressor(random_state=0).fit(X[copied], y[copied])
+    assert model.noise_ < 1e-6
+    with pytest.warns(MercerWarning, match="weights above one"):
+        GaussianProcessRegressor(random_state=0).fit(X, y, sample_weight=np.full(150, 2.0))
+    # Copies with other targets show the noise, and without copies, or with a given noise, there is nothing to report:
+    # a warning would be an error here.
+    other = data(150, seed=1)[1]
+    noise = GaussianProcessRegressor(random_state=0).fit(X[copied], np.r_[y, y[:20] + other[:20] - other.mean()]).noise_
+    assert noise > 0.01
+    assert GaussianProcessRegressor(random_state=0).fit(X, y).noise_ > 0.1
+    GaussianProcessRegressor(noise=0.2, random_state=0).fit(X[copied], y[copied])

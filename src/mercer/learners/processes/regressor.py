@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
@@ -15,7 +16,7 @@ from mercer.data.sources import source_of
 from mercer.data.targets import check_no_missing_targets, validate_rows
 from mercer.engines import Report, enter_stage, fill_rows
 from mercer.engines.base import blas_threads_for
-from mercer.errors import DataError, ParameterError
+from mercer.errors import DataError, MercerWarning, ParameterError
 from mercer.errors.memory import check_memory
 from mercer.features import features_of
 from mercer.kernels import Kernel, Transformed
@@ -37,7 +38,7 @@ from mercer.solvers.processes.intervals import METHODS, interval, log_densities
 from mercer.solvers.processes.lengthscales import LengthscaleGradient
 from mercer.solvers.processes.paths import SamplePaths, sample_paths
 from mercer.solvers.processes.posterior import Posterior
-from mercer.solvers.processes.tuning import FOURIER_COMPONENTS, WIDEST, Trial, tune_lengthscales
+from mercer.solvers.processes.tuning import FOURIER_COMPONENTS, WIDEST, Trial, merged, tune_lengthscales
 from mercer.solvers.ridge.jackknife import Jackknife, jackknife_of
 from mercer.solvers.ridge.least_squares import Spectrum
 from mercer.statistics.moments import Moments, MomentSum
@@ -56,6 +57,8 @@ ENTRIES_BESIDE_NEIGHBORS = 2**24
 # Fewer rows, but no fewer than the least, if rows have many features.
 CALIBRATION_ROWS = 8192
 LEAST_CALIBRATION_ROWS = 1000
+# Noise over amplitude up to which the noise counts as zero.
+NO_NOISE = 1e-6
 CALIBRATION_ENTRIES = 10_000_000
 
 
@@ -423,6 +426,8 @@ class GaussianProcessRegressor(Regressor):
             if local.fit.parts != "global":
                 self.log_marginal_likelihood_value_ = local.log_marginal_likelihood()
         self.noise_, self.amplitude_ = self._one_or_all(used.noise), self._one_or_all(used.amplitude)
+        if self._repeated and self._given("noise") is None and statistic.sample is not None:
+            warn_of_copies(type(self).__name__, used, statistic.sample)
 
     def _posterior(self, spectrum: Spectrum, scales: Scales, sample: RowSample | None) -> Posterior:
         """Return the posterior, with noise calibrated on leave-one-out errors of a sample where that is needed."""
@@ -821,3 +826,23 @@ class GaussianProcessRegressor(Regressor):
         """
         self._check_fitted()
         return plot_regressor(self, X, y, ax, target=target, level=level)
+
+
+def warn_of_copies(name: str, scales: Scales, sample: RowSample) -> None:
+    """Warn if the noise is estimated as zero, and repeated rows with equal targets may be the reason.
+
+    Two equal measurements are infinitely more likely without noise than with it. The likelihood of copies therefore
+    grows without bound as the noise decreases, as soon as the features can pass through all other targets.
+    """
+    if (scales.noise > NO_NOISE * scales.amplitude).all():
+        return
+    _, y, weight = merged(sample)
+    copies = float((weight - 1)[weight > 1].sum())
+    if copies:
+        msg = (
+            f"{name}: the noise is estimated as zero, and {copies:.0f} of {copies + len(y):.0f} rows of a sample are "
+            "copies of others with equal targets, or have weights above one, which means the same. Such rows look like "
+            "measurements without noise; if they are not, error bars are far too small. If they are records that are "
+            "stored twice, drop the copies. Otherwise pass noise=, or weights='precisions' if weights are no counts."
+        )
+        warnings.warn(msg, MercerWarning, stacklevel=4)

@@ -396,12 +396,26 @@ def generalized_least_squares(
         report_step(report, int(some[-1]) + 1, n, unit="rows")
     free = np.append(np.ones(D, dtype=bool), fit_intercept)
     moments[np.diag_indices(D)] += 1.0
-    factor = scipy.linalg.cholesky(moments[np.ix_(free, free)], lower=True, check_finite=False)
+    factor = factor_of(moments[np.ix_(free, free)])
     solved = np.zeros_like(cross)
     solved[free] = scipy.linalg.cho_solve((factor, True), cross[free], check_finite=False)
     root = np.zeros_like(moments)
     root[np.ix_(free, free)] = scipy.linalg.solve_triangular(factor, np.eye(len(factor)), lower=True).T
     return GlobalPart(solved[:-1], solved[-1], root)
+
+
+def factor_of(moments: Array) -> Array:
+    """Return the lower Cholesky factor of a precision matrix, in which the prior may be smaller than rounding errors.
+
+    Without noise the sums over rows are so large that the prior is lost. The diagonal is then increased by the size of
+    the rounding errors of the sums.
+    """
+    try:
+        return np.asarray(scipy.linalg.cholesky(moments, lower=True, check_finite=False))
+    except scipy.linalg.LinAlgError:
+        diagonal = np.diagonal(moments)
+        error = 4 * len(moments) * np.finfo(float).eps * diagonal.max()
+        return np.asarray(scipy.linalg.cholesky(moments + error * np.eye(len(moments)), lower=True, check_finite=False))
 
 
 @dataclass(frozen=True, eq=False)

@@ -31,7 +31,7 @@ from mercer.solvers.processes.gram_evidence import GramEvidence
 from mercer.solvers.processes.lengthscales import dense
 from mercer.statistics import RowSample
 
-__all__ = ["Trial", "Tuning", "tune_lengthscales"]
+__all__ = ["Trial", "Tuning", "merged", "tune_lengthscales"]
 
 Array = np.ndarray
 # Multiples of the lengthscale of the given kernel that are compared to find a starting point.
