@@ -141,7 +141,6 @@ def test_blocks_and_rows_in_their_source_give_the_same_model():
     assert np.isnan(source.log_marginal_likelihood_value_)
 
 
-@pytest.mark.filterwarnings("ignore:.*the noise is estimated as zero")  # as it is, because of the weights
 def test_repetitions_equal_weights_and_several_targets():
     X, y = rows(200)
     counts = np.arange(200) % 2 + 1

@@ -14,7 +14,7 @@ from mercer._docs import doc
 from mercer.data.results import rowwise
 from mercer.data.sources import source_of
 from mercer.data.targets import check_no_missing_targets, validate_rows
-from mercer.engines import Report, enter_stage, fill_rows
+from mercer.engines import MemoryEngine, Report, enter_stage, fill_rows
 from mercer.engines.base import blas_threads_for
 from mercer.errors import DataError, MercerWarning, ParameterError
 from mercer.errors.memory import check_memory
@@ -33,12 +33,13 @@ from mercer.solvers.local.metric_search import MetricTrial
 from mercer.solvers.local.near_fit import LocalFit
 from mercer.solvers.neighbor_processes.posterior import NeighborPosterior
 from mercer.solvers.processes.calibration import calibrated_scales, left_out, standardized_errors
+from mercer.solvers.processes.copies import copies_in, counted_once, is_degenerate
 from mercer.solvers.processes.evidence import Evidence, Scales
 from mercer.solvers.processes.intervals import METHODS, interval, log_densities
 from mercer.solvers.processes.lengthscales import LengthscaleGradient
 from mercer.solvers.processes.paths import SamplePaths, sample_paths
 from mercer.solvers.processes.posterior import Posterior
-from mercer.solvers.processes.tuning import FOURIER_COMPONENTS, WIDEST, Trial, merged, tune_lengthscales
+from mercer.solvers.processes.tuning import FOURIER_COMPONENTS, WIDEST, Trial, tune_lengthscales
 from mercer.solvers.ridge.jackknife import Jackknife, jackknife_of
 from mercer.solvers.ridge.least_squares import Spectrum
 from mercer.statistics.moments import Moments, MomentSum
@@ -57,8 +58,6 @@ ENTRIES_BESIDE_NEIGHBORS = 2**24
 # Fewer rows, but no fewer than the least, if rows have many features.
 CALIBRATION_ROWS = 8192
 LEAST_CALIBRATION_ROWS = 1000
-# Noise over amplitude up to which the noise counts as zero.
-NO_NOISE = 1e-6
 CALIBRATION_ENTRIES = 10_000_000
 
 
@@ -411,10 +410,11 @@ class GaussianProcessRegressor(Regressor):
     def _solve(self, statistic: Moments, fit: Fit | None) -> None:
         self._check_parameters()
         self.statistic_ = statistic
-        offset = statistic.targets.target_mean if self.normalize_y else None
         with blas_threads_for(len(statistic.gram)):
-            spectrum = Spectrum.of(statistic, centered=False, offset=offset)
-            scales = Evidence(spectrum, self._count(statistic)).best(self._given("noise"), self._given("amplitude"))
+            spectrum, scales = self._best_scales(statistic)
+            if self._given("noise") is None and self._repeated and is_degenerate(scales):
+                statistic = self._without_copies(statistic)
+                spectrum, scales = self._best_scales(statistic)
             self.posterior_ = posterior = self._posterior(spectrum, scales, statistic.sample)
         used = posterior.scales
         self.coef_ = posterior.coef[:, 0] if self._single else posterior.coef.T
@@ -426,8 +426,30 @@ class GaussianProcessRegressor(Regressor):
             if local.fit.parts != "global":
                 self.log_marginal_likelihood_value_ = local.log_marginal_likelihood()
         self.noise_, self.amplitude_ = self._one_or_all(used.noise), self._one_or_all(used.amplitude)
-        if self._repeated and self._given("noise") is None and statistic.sample is not None:
-            warn_of_copies(type(self).__name__, used, statistic.sample)
+
+    def _best_scales(self, statistic: Moments) -> tuple[Spectrum, Scales]:
+        """Return the eigendecomposition of moments, and the noise and amplitude of highest evidence."""
+        offset = statistic.targets.target_mean if self.normalize_y else None
+        spectrum = Spectrum.of(statistic, centered=False, offset=offset)
+        return spectrum, Evidence(spectrum, self._count(statistic)).best(self._given("noise"), self._given("amplitude"))
+
+    def _without_copies(self, statistic: Moments) -> Moments:
+        """Return the moments of the distinct rows, if the sample contains all rows; otherwise warn of copies."""
+        sample = statistic.sample
+        if sample is None or not (copies := copies_in(sample)):
+            return statistic
+        if sample.is_complete:
+            once = counted_once(sample)
+            rows = MemoryEngine(once.X, once.y, once.weight, block_rows=len(once.index), n_jobs=self.n_jobs)
+            moments = rows.accumulate(MomentSum(self.feature_map_.features_, double=True))
+            return replace(moments, sample=once)
+        msg = (
+            f"{type(self).__name__}: the noise is estimated as zero, and {copies:.0f} of {len(sample.index)} rows of a "
+            "sample are copies of others with equal targets, which look like measurements without noise. If they are "
+            "records that are stored twice, error bars are far too small: drop the copies, or pass noise=."
+        )
+        warnings.warn(msg, MercerWarning, stacklevel=5)
+        return statistic
 
     def _posterior(self, spectrum: Spectrum, scales: Scales, sample: RowSample | None) -> Posterior:
         """Return the posterior, with noise calibrated on leave-one-out errors of a sample where that is needed."""
@@ -826,23 +848,3 @@ class GaussianProcessRegressor(Regressor):
         """
         self._check_fitted()
         return plot_regressor(self, X, y, ax, target=target, level=level)
-
-
-def warn_of_copies(name: str, scales: Scales, sample: RowSample) -> None:
-    """Warn if the noise is estimated as zero, and repeated rows with equal targets may be the reason.
-
-    Two equal measurements are infinitely more likely without noise than with it. The likelihood of copies therefore
-    grows without bound as the noise decreases, as soon as the features can pass through all other targets.
-    """
-    if (scales.noise > NO_NOISE * scales.amplitude).all():
-        return
-    _, y, weight = merged(sample)
-    copies = float((weight - 1)[weight > 1].sum())
-    if copies:
-        msg = (
-            f"{name}: the noise is estimated as zero, and {copies:.0f} of {copies + len(y):.0f} rows of a sample are "
-            "copies of others with equal targets, or have weights above one, which means the same. Such rows look like "
-            "measurements without noise; if they are not, error bars are far too small. If they are records that are "
-            "stored twice, drop the copies. Otherwise pass noise=, or weights='precisions' if weights are no counts."
-        )
-        warnings.warn(msg, MercerWarning, stacklevel=4)

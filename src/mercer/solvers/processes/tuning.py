@@ -25,13 +25,14 @@ from mercer.features import Features
 from mercer.kernels import Kernel, Transformed
 from mercer.maps import BaseMap, RandomFourier
 from mercer.maps.landmarks.lengthscales import isotropic_form
+from mercer.solvers.processes.copies import NO_NOISE, counted_once
 from mercer.solvers.processes.evidence import LARGEST_AMPLITUDE
 from mercer.solvers.processes.fourier_evidence import FourierEvidence
 from mercer.solvers.processes.gram_evidence import GramEvidence
 from mercer.solvers.processes.lengthscales import dense
 from mercer.statistics import RowSample
 
-__all__ = ["Trial", "Tuning", "merged", "tune_lengthscales"]
+__all__ = ["Trial", "Tuning", "tune_lengthscales"]
 
 Array = np.ndarray
 # Multiples of the lengthscale of the given kernel that are compared to find a starting point.
@@ -134,6 +135,7 @@ def tune_lengthscales(
     y = y - weight @ y / weight.sum() if centered else y
     unit = unit_of(y, weight)
     y = np.round(y / unit / TARGET_STEP) * TARGET_STEP
+    given_amplitude = amplitude
     noise, amplitude = (None if given is None else given / unit for given in (noise, amplitude))
     evidence = replace(evidence_of(feature_map, inner, X, y, weight, ard=ard, seed=seed), repeated=repeated)
     d, t, n = evidence.rows.shape[1], y.shape[1], len(y)
@@ -187,6 +189,10 @@ def tune_lengthscales(
     theta = first.copy()
     theta[free] = found.x
     alpha = np.exp(2 * (theta[width : width + t] - theta[width + t :]))
+    if repeated and noise is None and (alpha <= NO_NOISE**2).any() and (weight > 1).any():
+        # Equal measurements make the noise zero: each counts once.
+        arguments = {"ard": ard, "noise": None, "amplitude": given_amplitude, "centered": centered, "seed": seed}
+        return tune_lengthscales(feature_map, kernel, counted_once(sample), **arguments, steps=steps, report=report)
     return Tuning(with_inputs(tuned, inputs), n, tuple(trials), -float(found.fun) * total - of_unit * total, alpha)
 
 
