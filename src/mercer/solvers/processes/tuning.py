@@ -191,8 +191,10 @@ def tune_lengthscales(
     alpha = np.exp(2 * (theta[width : width + t] - theta[width + t :]))
     if repeated and noise is None and (alpha <= NO_NOISE**2).any() and (weight > 1).any():
         # Equal measurements make the noise zero: each counts once.
-        arguments = {"ard": ard, "noise": None, "amplitude": given_amplitude, "centered": centered, "seed": seed}
-        return tune_lengthscales(feature_map, kernel, counted_once(sample), **arguments, steps=steps, report=report)
+        return tune_lengthscales(
+            feature_map, kernel, counted_once(sample), ard=ard, noise=None, amplitude=given_amplitude,
+            centered=centered, seed=seed, steps=steps, report=report,
+        )  # fmt: skip
     return Tuning(with_inputs(tuned, inputs), n, tuple(trials), -float(found.fun) * total - of_unit * total, alpha)
 
 
