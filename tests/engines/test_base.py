@@ -1,13 +1,13 @@
 """Sums of terms, threads of the engine and threads of BLAS."""
 
 import threading
-import time
 
 import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from mercer import Gaussian, ParameterError, RandomFourier
+from mercer.engines import base
 from mercer.engines.base import Block, TermSum, count_threads, workers
 
 
@@ -18,18 +18,11 @@ def blas_threads():
 
 @pytest.fixture
 def two_blas_threads():
-    """Let BLAS have more than the one thread that a worker of the suite has, or there would be nothing to limit.
-
-    Tasks of an earlier test that are still running, such as those of a cluster that was closed, limit BLAS as well.
-    """
-    end = time.monotonic() + 60
-    while True:
-        with threadpool_limits(2, user_api="blas"):
-            time.sleep(0.01)
-            if set(blas_threads()) == {2}:
-                yield
-                return
-        assert time.monotonic() < end, f"BLAS is limited by one of {[thread.name for thread in threading.enumerate()]}"
+    """Let BLAS have more than the one thread that a worker of the suite has, or there would be nothing to limit."""
+    base._release_blas()
+    with threadpool_limits(2, user_api="blas"):
+        assert set(blas_threads()) == {2}
+        yield
 
 
 @pytest.mark.usefixtures("two_blas_threads")
@@ -121,3 +114,30 @@ def test_a_sum_of_terms_continues_from_a_result():
     sums.restore(np.array([1.0, 1.0]))
     sums.add(Block(0, np.ones((3, 2))), None)
     np.testing.assert_array_equal(sums.result(), [4.0, 4.0])
+
+
+@pytest.mark.usefixtures("two_blas_threads")
+def test_blas_gets_its_threads_back_from_a_thread_that_lives_on():
+    # The first user of the limit is a thread of a pool, which stays alive; the last one is this thread.
+    entered, leave, left, end = (threading.Event() for _ in range(4))
+
+    def first():
+        with workers(1):
+            entered.set()
+            leave.wait(30)
+        left.set()
+        end.wait(30)
+
+    before = blas_threads()
+    thread = threading.Thread(target=first)
+    thread.start()
+    assert entered.wait(30)
+    with workers(1):
+        leave.set()
+        assert left.wait(30)
+        assert set(blas_threads()) == {1}
+    assert blas_threads() == before
+    with workers(1):
+        assert set(blas_threads()) == {1}
+    end.set()
+    thread.join()

@@ -519,13 +519,16 @@ class _BlasLimit:
         with self._lock:
             self._users += 1
             if self._users == 1:
+                _release_blas()
                 self._limit = _blas_libraries().limit(limits=1, user_api="blas")
 
     def __exit__(self, *_: object) -> None:
         with self._lock:
             self._users -= 1
             if self._users == 0:
+                _release_blas()
                 self._limit.restore_original_limits()
+                _release_blas()
 
 
 _ONE_BLAS_THREAD = _BlasLimit()
@@ -537,3 +540,15 @@ if hasattr(os, "register_at_fork"):
 def _blas_libraries() -> ThreadpoolController:
     # Finding the loaded libraries takes milliseconds, so it is done once.
     return ThreadpoolController()
+
+
+def _release_blas() -> None:
+    """Let the calling thread change the number of threads of BLAS.
+
+    From version 3.8 on, threadpoolctl ignores all other threads once one has changed it, as long as that one lives. The
+    thread that restores the number need not be the one that set it, and the threads of a pool live on.
+    """
+    for library in _blas_libraries().lib_controllers:
+        clear = getattr(library, "clear_controlling_thread", None)
+        if clear is not None:
+            clear(force=True)
