@@ -703,3 +703,14 @@ def test_a_constant_weight_changes_nothing_where_the_noise_is_estimated():
     np.testing.assert_allclose(doubled.predict(X), plain.predict(X), rtol=1e-6)
     assert doubled.noise_ == pytest.approx(plain.noise_, rel=1e-6)
     assert plain.noise_ > 0.1
+
+
+def test_copies_that_hide_the_noise_are_reported_where_a_sample_lacks_rows(monkeypatch):
+    X, y = data(150)
+    monkeypatch.setattr(regressor, "CALIBRATION_ROWS", 150)
+    with pytest.warns(MercerWarning, match="copies of others with equal targets"):
+        model = GaussianProcessRegressor(random_state=0).fit(np.tile(X, (2, 1)), np.tile(y, 2))
+    assert model.noise_ < 1e-6
+    # Without copies a sample is enough: a warning would be an error here.
+    X, y = data(300)
+    assert GaussianProcessRegressor(random_state=0).fit(X, y).noise_ > 0.1

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from mercer import KernelRidge, LocalCorrection, Matern, Nystroem
-from mercer.solvers.local.near_model import ROUNDING_SHARE, GlobalPart, near_sums
+from mercer.solvers.local.near_model import ROUNDING_SHARE, GlobalPart, factor_of, near_sums
 
 
 @pytest.fixture(scope="module")
@@ -81,3 +81,13 @@ def test_roots_as_triangles_have_the_same_products(shape):
     assert len(triangle.__getstate__()["root"]) == shape[0] * (shape[0] + 1) // 2
     for one in (part, triangle):
         assert (pickle.loads(pickle.dumps(one)).root == one.root).all()
+
+
+def test_a_prior_below_rounding_errors_does_not_stop_a_factorization():
+    # The matrix is positive definite, but its least eigenvalue, one, is lost beside the others.
+    rows = np.random.default_rng(0).normal(size=(5, 40)) * 1e10
+    moments = rows.T @ rows + np.eye(40)
+    with pytest.raises(np.linalg.LinAlgError):
+        np.linalg.cholesky(moments)
+    factor = factor_of(moments)
+    np.testing.assert_allclose(factor @ factor.T, moments, rtol=0, atol=1e-12 * moments.max())

@@ -93,7 +93,8 @@ class GaussianProcessRegressor(Regressor):
         columns are divided by their spread, so that their units do not matter, and a Matern kernel of smoothness 5/2.
     noise : float or "tune", default="tune"
         Standard deviation of the noise, in the unit of the targets; "tune" maximizes the evidence, and with landmarks
-        calibrates the noise on leave-one-out errors; see Notes.
+        calibrates the noise on leave-one-out errors; see Notes. Copies of rows with equal targets, and weights above
+        one, which mean the same, are counted once if the noise of highest evidence is zero because of them.
     amplitude : float or "tune", default="tune"
         Standard deviation of the function, for a kernel with k(x, x) = 1; "tune" maximizes the evidence.
     lengthscale_tuning : {"auto", "shared", "ard"} or None, default="auto"
@@ -448,7 +449,7 @@ class GaussianProcessRegressor(Regressor):
             "sample are copies of others with equal targets, which look like measurements without noise. If they are "
             "records that are stored twice, error bars are far too small: drop the copies, or pass noise=."
         )
-        warnings.warn(msg, MercerWarning, stacklevel=5)
+        warnings.warn(msg, MercerWarning, stacklevel=2)
         return statistic
 
     def _posterior(self, spectrum: Spectrum, scales: Scales, sample: RowSample | None) -> Posterior:
