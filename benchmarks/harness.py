@@ -217,6 +217,49 @@ class Report:
         }
 
 
+@dataclass
+class Draws:
+    """Values of independent draws, which are appended to a file, so that a measurement can be made in pieces.
+
+    Attributes
+    ----------
+    path : Path or None
+        File of one line per draw; those that it has are not drawn again. None means that nothing is written.
+    seconds : float
+        Processor seconds after which no draws are added.
+    """
+
+    path: Path | None = None
+    seconds: float = float("inf")
+    _found: dict[tuple[str, int], Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.path is not None and self.path.exists():
+            for line in self.path.read_text().splitlines():
+                case, number, value = json.loads(line)
+                self._found[case, number] = value
+
+    def of(self, case: str, runs: int, draw: Callable[[int], Any]) -> list[Any]:
+        """Return the values of the draws 0 to `runs` - 1 of a case; if the time is over, of those that are known."""
+        values = []
+        for number in range(runs):
+            if (case, number) not in self._found:
+                if time.process_time() > self.seconds:
+                    continue
+                self._found[case, number] = draw(number)
+                if self.path is not None:
+                    with self.path.open("a") as file:
+                        file.write(json.dumps([case, number, self._found[case, number]]) + "\n")
+            values.append(self._found[case, number])
+        return values
+
+
+def add_draws_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `Draws`."""
+    parser.add_argument("--draws", type=Path, help="file to which draws are appended, to continue an earlier run")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="processor seconds for further draws")
+
+
 def format_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Return aligned columns: the first to the left, numbers to the right, the last to the left."""
     cells = [header, *rows]

@@ -6,7 +6,9 @@ DIR holds .npz files with arrays X and y, or X_train, y_train, X_test, y_test. E
 times, 80 % of the rows for the fit (MNIST: the official split, once). Each cell (a data set, a split, a method) runs in
 a process of its own, which is ended above --timeout seconds or --memory gigabytes and then counts as "did not finish".
 Its result is one JSON file in the folder race/ of --output. Cells that have a file are not run again, except for failed
-ones, so that a long race can be run in pieces; --again repeats them.
+ones, so that a long race can be run in pieces; --again repeats them. benchmarks/race/measured.jsonl has results that
+were measured before, with their commits. Methods of other libraries are not run again if it has them; ours are, except
+with --stored-ours.
 
 race
     Test error (% of labels; root mean square error relative to the deviation of the test targets), log loss or negative
@@ -17,6 +19,10 @@ units
     Columns times 1e-6 to 1e6: the largest change of our predictions, relative to their spread.
 report
     A table per data set, means over splits with standard errors, the targets, and the rows that we lose.
+markdown
+    The tables of docs/benchmarks.md; only if --parts names it.
+store
+    Write all results, those of measured.jsonl and the new ones, to measured.jsonl; only if --parts names it.
 page
     race.html in --output, with plots of error by seconds of fit. With --quick, all files are race_quick instead.
 """
@@ -26,19 +32,24 @@ from __future__ import annotations
 import argparse
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from harness import Report, format_table, parser_for, pick
+from harness import Report, parser_for, pick
 from race import data
-from race.cell import UNITS, Cell, is_done, measure, read_all, run_apart, store
-from race.judge import OURS, UNIT_SETS, Judge, Summary, summarize
+from race.cell import UNITS, Cell, is_done, measure, read_all, read_stored, run_apart, store, write_stored
+from race.judge import OF_OURS, OURS, UNIT_SETS, Judge, Summary, summarize
 from race.methods import METHODS, Options
+from race.tables import print_markdown, print_tables
 
-PARTS = ("race", "units", "report", "page")
+PARTS = ("race", "units", "report", "page", "markdown", "store")
+#: Parts that run only if they are named.
+ON_DEMAND = ("markdown", "store")
 QUICK_NAMES = ("energy", "wine_red")
+#: Results that were measured before.
+STORED = Path(__file__).parent / "race" / "measured.jsonl"
 
 
 def cells_of(arguments: argparse.Namespace) -> Iterator[Cell]:
@@ -55,10 +66,10 @@ def cells_of(arguments: argparse.Namespace) -> Iterator[Cell]:
                 yield Cell(name, split, UNITS)
 
 
-def run(arguments: argparse.Namespace, folder: Path) -> None:
+def run(arguments: argparse.Namespace, folder: Path, stored: Mapping[Cell, Any]) -> None:
     """Run the cells that have no result, and print one line for each."""
     for cell in cells_of(arguments):
-        if not arguments.again and is_done(cell, folder):
+        if not arguments.again and (is_done(cell, folder) or cell in stored):
             continue
         missing = METHODS[OURS if cell.method == UNITS else cell.method].missing()
         if missing is not None:
@@ -85,34 +96,6 @@ def line_of(result: dict[str, Any]) -> str:
     if "change" in result:
         return f"predictions change by {result['change']:.2g}"
     return f"error {result['score']:.4g}, fit {result['fit seconds']:.3g} s, {result['rows per second']:.3g} rows/s"
-
-
-HEADER = ("method", "error", "+-", "2nd", "R2", "fit s", "rows/s", "GB", "model MB", "rows", "splits", "")
-
-
-def row_of(method: str, one: Summary) -> tuple[str, ...]:
-    """Return a row of the table of a data set."""
-    reasons = "; ".join(sorted({f"{cell['state']}: {cell['reason']}" for cell in one.unfinished}))
-    second = one.mean("log loss") if one.mean("log loss") is not None else one.mean("log density")
-    gigabytes, megabytes = (None if (v := one.mean(key)) is None else v / u for key, u in SIZES)
-    used, there = one.mean("rows used"), one.mean("train rows")
-    rows = "-" if used is None else "all" if used == there else f"{used:.0f} of {there:.0f}"
-    figures = (one.mean("score"), one.error(), second, one.mean("R2"), one.mean("fit seconds"))
-    figures = (*figures, one.mean("rows per second"), gigabytes, megabytes)
-    texts = ["-" if value is None else f"{value:.3g}" if value < 1000 else f"{value:.0f}" for value in figures]
-    return (METHODS[method].title, *texts, rows, str(len(one.finished)), reasons)
-
-
-SIZES = (("peak bytes", 1e9), ("model bytes", 1e6))
-
-
-def print_tables(table: dict[str, dict[str, Summary]]) -> None:
-    """Print the table of every data set; the second figure is the log loss, or the negative log density."""
-    for name, methods in table.items():
-        kind = "error in %, 2nd: log loss" if data.is_classification(name) else "relative RMSE, 2nd: - log density"
-        rows = [row_of(method, one) for method, one in methods.items() if method != UNITS]
-        if rows:
-            print(f"\n{name} ({kind})\n{format_table(HEADER, rows)}")
 
 
 def judge(report: Report, cells: list[dict[str, Any]], splits: int) -> dict[str, dict[str, Summary]]:
@@ -142,10 +125,11 @@ def parse() -> argparse.Namespace:
     parser = parser_for(__doc__, 1, 1)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=[part for part in PARTS if part not in ON_DEMAND])
     parser.add_argument("--names", nargs="+", choices=data.NAMES, help=f"default: all; quick: {' '.join(QUICK_NAMES)}")
     parser.add_argument("--methods", nargs="+", choices=list(METHODS), default=list(METHODS))
     parser.add_argument("--splits", type=int, help="default 5; quick 1")
+    parser.add_argument("--stored-ours", action="store_true", help="do not run cells of ours that have a stored result")
     parser.add_argument("--again", action="store_true", help="run cells that have a result, too")
     parser.add_argument("--time-limit", type=float, help="seconds of our limited fit (default 600; quick 30)")
     parser.add_argument("--peer-seconds", type=float, help="seconds of a tuned method (default 300; quick 10)")
@@ -192,12 +176,22 @@ def main() -> None:
     report = Report(title, settings, judged=not arguments.quick)
     report.begin()
     signal.signal(signal.SIGTERM, terminate)
-    run(arguments, folder)
-    cells = read_all(folder)
+    stored = {} if arguments.quick else read_stored(STORED)
+    run(
+        arguments,
+        folder,
+        {cell: one for cell, one in stored.items() if arguments.stored_ours or cell.method not in OF_OURS},
+    )
+    results = stored | read_all(folder)
+    if "store" in arguments.parts:
+        write_stored(results, STORED)
+    cells = list(results.values())
     table = judge(report, cells, arguments.splits)
     if "report" in arguments.parts:
         print_tables(table)
         report.finish(arguments.output)
+    if "markdown" in arguments.parts:
+        print_markdown(table)
     if "page" in arguments.parts:
         from race.page import write_page
 

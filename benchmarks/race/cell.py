@@ -8,10 +8,12 @@ import pickle
 import signal
 import subprocess
 import time
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import joblib
 import machine
 import numpy as np
 import psutil
@@ -62,6 +64,8 @@ def measure(cell: Cell, directory: Path, options: Options) -> dict[str, Any]:
         "columns": rows.X.shape[1],
         "peak bytes": machine.peak_bytes(),
         "cores of others": load.others,
+        "cores": joblib.cpu_count(),
+        "commit": commit(),
         "options": asdict(options),
         "versions": {"mercer": mercer.__version__} | {name: machine.version(name) for name in PACKAGES},
     }
@@ -161,6 +165,15 @@ def pickled_bytes(model: Any) -> int | None:
         return None
 
 
+def commit() -> str | None:
+    """Return the commit of this script, or None outside of a repository; mercer is expected to be installed from it."""
+    command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return None
+
+
 def store(result: dict[str, Any], file: Path) -> None:
     """Write a result; a file is complete or not there."""
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -169,9 +182,37 @@ def store(result: dict[str, Any], file: Path) -> None:
     part.replace(file)
 
 
-def read_all(directory: Path) -> list[dict[str, Any]]:
-    """Return all stored results."""
-    return [json.loads(file.read_text()) for file in sorted(directory.glob("*.json"))]
+def read_all(directory: Path) -> dict[Cell, dict[str, Any]]:
+    """Return the results of a folder."""
+    return by_cell(file.read_text() for file in sorted(directory.glob("*.json")))
+
+
+def read_stored(file: Path) -> dict[Cell, dict[str, Any]]:
+    """Return the results of a file with one per line, or none if there is no file."""
+    return by_cell(file.read_text().splitlines()) if file.exists() else {}
+
+
+def by_cell(texts: Iterable[str]) -> dict[Cell, dict[str, Any]]:
+    """Return results by their cells."""
+    results = [json.loads(text) for text in texts]
+    return {Cell(one["name"], one["split"], one["method"]): one for one in results}
+
+
+def write_stored(results: Mapping[Cell, dict[str, Any]], file: Path) -> None:
+    """Write results, one per line and sorted, so that a change of one is a change of one line.
+
+    Failed cells are left out: their reasons may name files of this machine, and they are to be run again.
+    """
+    order = sorted(results, key=lambda cell: (cell.name, cell.method, cell.split))
+    lines = [json.dumps(rounded(results[cell])) for cell in order if results[cell]["state"] != "failed"]
+    file.write_text("".join(f"{line}\n" for line in lines))
+
+
+def rounded(value: Any) -> Any:
+    """Return a result with six significant digits of each number."""
+    if isinstance(value, dict):
+        return {key: rounded(one) for key, one in value.items()}
+    return float(f"{value:.6g}") if isinstance(value, float) else value
 
 
 def is_done(cell: Cell, directory: Path) -> bool:

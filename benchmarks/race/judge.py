@@ -19,6 +19,8 @@ from race.cell import UNITS
 from race.methods import METHODS
 
 OURS, LIMITED = "ours", "ours-limited"
+#: Methods whose results change with our code.
+OF_OURS = (OURS, LIMITED, UNITS)
 EXACT = ("svm", "gpr", "kernel-ridge")
 CLIP = (0.5, 2.0)
 #: Rows from which on the times of xRFM are compared.
