@@ -1,6 +1,7 @@
 """Level, power and time of the test of conditional independence, beside causal-learn's KCI on the same samples.
 
-    python benchmarks/conditional_independence.py [--quick] [--runs 400] [--power-runs 200] [--peer DIR] [--output DIR]
+    python benchmarks/conditional_independence.py [--quick] [--runs 400] [--power-runs 200] [--peer DIR] [--parts ...]
+                                                  [--draws FILE --seconds S] [--output DIR]
 
 The problems are post-nonlinear models of Strobl, Zhang and Visweswaran (2019): functions are drawn from the identity,
 the square, the cube, tanh and exp(-|t|), and noise is standard normal.
@@ -15,8 +16,11 @@ the square, the cube, tanh and exp(-|t|), and noise is standard normal.
 
 Level: the share of rejections at 5 % without dependence must be within three standard errors of 5 %. Power: x and y
 have a common noise; KCI must not reject more often than mercer by more than two standard errors of the difference on
-the same samples. Times are processor seconds on one thread. Install causal-learn anywhere and pass its directory as
-``--peer`` (``pip install --target DIR --no-deps causal-learn``).
+the same samples. The shares of rejections of both tests without the common noise are printed beside it, since a test
+that rejects too often has more power; the powers at equal size are those where each test has the threshold that rejects
+5 % of all of these samples. Times are processor seconds on one thread. With --draws, the draws of an earlier
+run that was ended by --seconds are read from a file, and more are appended. Install causal-learn anywhere and pass its
+directory as ``--peer`` (``pip install --target DIR --no-deps causal-learn``).
 """
 
 from __future__ import annotations
@@ -28,12 +32,14 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from harness import Check, Report, format_table, parser_for, pick
+from harness import Check, Draws, Report, add_draws_options, format_table, parser_for, pick
 
 from mercer import conditional_independence_test
 
 LEVEL = 0.05
 RUNS, POWER_RUNS = 400, 200
+SEED = 9
+PARTS = ("times", "powers", "levels", "shapes")
 FUNCTIONS = (lambda t: t, np.square, lambda t: t**3, np.tanh, lambda t: np.exp(-np.abs(t)))
 Variables = tuple[np.ndarray, np.ndarray, np.ndarray]
 
@@ -142,15 +148,19 @@ POWERS: tuple[tuple[Any, int, float], ...] = (
 )
 
 
-def p_values(test: Any, problem: Any, d: int, n: int, runs: int, **options: Any) -> tuple[np.ndarray, float]:
-    """Return the p-values of many samples, and the processor seconds of one test."""
-    found, seconds = [], 0.0
-    for run in range(runs):
-        variables = problem(n, d, np.random.default_rng([run, n, d]), **options)
+def p_values(
+    test: Any, problem: Any, d: int, n: int, runs: int, draws: Draws, case: str, **options: Any
+) -> tuple[np.ndarray, float]:
+    """Return the p-values of many samples, and the mean processor seconds of one test."""
+
+    def one(run: int) -> tuple[float, float]:
+        variables = problem(n, d, np.random.default_rng([SEED, run, n, d]), **options)
         start = time.process_time()
-        found.append(test(*variables, run))
-        seconds += time.process_time() - start
-    return np.array(found), seconds / runs
+        p = test(*variables, run)
+        return float(p), time.process_time() - start
+
+    found = np.array(draws.of(f"{case}, {d} of z, {n} rows", runs, one), dtype=float).reshape(-1, 2)
+    return found[:, 0], float(found[:, 1].mean()) if len(found) else float("nan")
 
 
 def ours(x: np.ndarray, y: np.ndarray, z: np.ndarray, seed: int) -> float:
@@ -176,6 +186,9 @@ def options_of(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--power-runs", type=int, help="samples for each power")
     parser.add_argument("--most-rows", type=int, help="largest number of rows")
     parser.add_argument("--peer", help="directory in which causal-learn is installed, if it is not importable")
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
+    parser.add_argument("--least-rows", type=int, default=0, help="least number of rows of levels and shapes")
+    add_draws_options(parser)
     options = parser.parse_args(arguments)
     options.runs = pick(options.quick, options.runs, RUNS, 60)
     options.power_runs = pick(options.quick, options.power_runs, POWER_RUNS, 20)
@@ -183,67 +196,97 @@ def options_of(arguments: list[str] | None = None) -> argparse.Namespace:
     return options
 
 
-def levels(report: Report, runs: int, most_rows: int) -> None:
+HEAD = ("problem", "z", "rows", "runs", "rejected", "mean p", "seconds")
+
+
+def levels(report: Report, runs: int, rows_from: int, rows_to: int, draws: Draws) -> None:
     """Measure shares of rejections without dependence."""
     rows = []
     for problem, d, n, share in LEVELS:
-        count = max(8, round(runs * share))
-        if n > most_rows:
+        if not rows_from <= n <= rows_to:
             continue
-        p, seconds = p_values(ours, problem, d, n, count)
-        rate, bound = float(np.mean(p <= LEVEL)), 3 * np.sqrt(LEVEL * (1 - LEVEL) / count)
+        p, seconds = p_values(ours, problem, d, n, max(8, round(runs * share)), draws, f"level, {problem.__name__}")
+        if not len(p):
+            continue
+        rate, bound = float(np.mean(p <= LEVEL)), 3 * np.sqrt(LEVEL * (1 - LEVEL) / len(p))
         name = f"level, {problem.__name__}, {d} of z, {n} rows"
         report.checks.append(Check(name, rate, at_most=LEVEL + bound, at_least=max(0.0, LEVEL - bound)))
-        report.results[name] = {"rate": rate, "runs": count, "mean p": float(p.mean()), "seconds": seconds}
-        rows.append((problem.__name__, f"{d}", f"{n}", f"{count}", f"{rate:.3f}", f"{p.mean():.3f}", f"{seconds:.3f}"))
+        report.results[name] = {"rate": rate, "runs": len(p), "mean p": float(p.mean()), "seconds": seconds}
+        rows.append((problem.__name__, f"{d}", f"{n}", f"{len(p)}", f"{rate:.3f}", f"{p.mean():.3f}", f"{seconds:.3f}"))
         print("  ".join(rows[-1]), flush=True)
+    print("\n" + format_table(HEAD, rows), flush=True)
+
+
+def shapes(report: Report, runs: int, rows_from: int, rows_to: int, draws: Draws) -> None:
+    """Measure shares of rejections without dependence where the regressions are difficult."""
+    rows = []
     for d, n in ROUGH:
-        if n <= most_rows:
-            p, _ = p_values(ours, rough_fork, d, n, max(8, round(runs * (0.02 if n > 10_000 else 0.1))))
+        if rows_from <= n <= rows_to:
+            p, _ = p_values(ours, rough_fork, d, n, max(8, round(runs * (0.02 if n > 10_000 else 0.1))), draws, "rough")
             report.results[f"rejections, rough_fork, {d} of z, {n} rows"] = float(np.mean(p <= LEVEL))
             report.notes.append(f"rough fork, {d} of z, {n} rows: rejected {np.mean(p <= LEVEL):.2f} (not judged)")
     for name, problem, d, judged in SHAPES:
-        for n in (n for n in SHAPE_ROWS if n <= most_rows):
-            count = max(8, round(runs * SHAPE_SHARE))
-            p, seconds = p_values(ours, problem, d, n, count)
-            rate, bound = float(np.mean(p <= LEVEL)), 3 * np.sqrt(LEVEL * (1 - LEVEL) / count)
+        for n in (n for n in SHAPE_ROWS if rows_from <= n <= rows_to):
+            p, seconds = p_values(ours, problem, d, n, max(8, round(runs * SHAPE_SHARE)), draws, f"shape, {name}")
+            if not len(p):
+                continue
+            rate, bound = float(np.mean(p <= LEVEL)), 3 * np.sqrt(LEVEL * (1 - LEVEL) / len(p))
             if judged:
                 report.checks.append(Check(f"level, {name}, {d} of z, {n} rows", rate, at_most=LEVEL + bound))
-            report.results[f"level, {name}, {d} of z, {n} rows"] = {"rate": rate, "runs": count, "seconds": seconds}
-            rows.append((name, f"{d}", f"{n}", f"{count}", f"{rate:.3f}", f"{p.mean():.3f}", f"{seconds:.3f}"))
+            report.results[f"level, {name}, {d} of z, {n} rows"] = {"rate": rate, "runs": len(p), "seconds": seconds}
+            rows.append((name, f"{d}", f"{n}", f"{len(p)}", f"{rate:.3f}", f"{p.mean():.3f}", f"{seconds:.3f}"))
             print("  ".join(rows[-1]), flush=True)
-    head = ("problem", "z", "rows", "runs", "rejected", "mean p", "seconds")
-    print("\n" + format_table(head, rows), flush=True)
+    print("\n" + format_table(HEAD, rows), flush=True)
 
 
-def powers(report: Report, peer: Any, runs: int) -> None:
+def powers(report: Report, peer: Any, runs: int, draws: Draws) -> None:
     """Measure shares of rejections of dependent variables at 500 rows, beside the peer on the same samples."""
+    rows, all_found = [], []
     for problem, d, common in POWERS:
-        mine, seconds = p_values(ours, problem, d, 500, runs, common=common)
-        theirs, their_seconds = p_values(peer, problem, d, 500, runs, common=common)
-        hits = (mine <= LEVEL).astype(float), (theirs <= LEVEL).astype(float)
-        difference = hits[0] - hits[1]
-        error = float(difference.std() / np.sqrt(runs))
+        found = {}
+        for kind, amount in (("power", common), ("null", 0.0)):
+            for who, test in (("mercer", ours), ("KCI", peer)):
+                case = f"{kind}, {who}, {problem.__name__}"
+                found[kind, who] = p_values(test, problem, d, 500, runs, draws, case, common=amount)
+        count = min(len(p) for p, _ in found.values())
+        if not count:
+            continue
+        all_found.append({key: p[:count] for key, (p, _) in found.items()})
+        rejected = {key: p <= LEVEL for key, p in all_found[-1].items()}
+        difference = rejected["power", "mercer"].astype(float) - rejected["power", "KCI"]
+        error = float(difference.std() / np.sqrt(count))
         name = f"power, {problem.__name__}, {d} of z"
         report.checks.append(Check(f"{name}: mercer - KCI", float(difference.mean()), at_least=-2 * error))
-        report.results[name] = {
-            "mercer": float(hits[0].mean()),
-            "kci": float(hits[1].mean()),
-            "seconds": [seconds, their_seconds],
-        }
-        print(
-            f"{name}: mercer {hits[0].mean():.3f} ({seconds:.3f} s), KCI {hits[1].mean():.3f} ({their_seconds:.3f} s)"
-        )
+        rates = {f"{kind}, {who}": float(hits.mean()) for (kind, who), hits in rejected.items()}
+        report.results[name] = rates | {"runs": count, "seconds": [found["power", w][1] for w in ("mercer", "KCI")]}
+        rows.append((problem.__name__, f"{d}", f"{count}", *(f"{rate:.3f}" for rate in rates.values()),
+                     f"{difference.mean():+.3f}", f"{error:.3f}"))  # fmt: skip
+        print("  ".join(rows[-1]), flush=True)
+    head = ("problem", "z", "runs", "power", "KCI", "without dependence", "KCI", "difference", "error")
+    print("\n" + format_table(head, rows), flush=True)
+    for who in ("mercer", "KCI") if all_found else ():
+        null = np.concatenate([p["null", who] for p in all_found])
+        threshold = float(np.quantile(null, LEVEL))
+        powers_at = [float(np.mean(p["power", who] <= threshold)) for p in all_found]
+        report.results[f"equal size, {who}"] = {
+            "null rate": float(np.mean(null <= LEVEL)), "null samples": len(null), "threshold": threshold,
+            "powers": powers_at,
+        }  # fmt: skip
+        print(f"{who}: rejects {np.mean(null <= LEVEL):.3f} of {len(null)} samples without dependence; powers with the "
+              f"threshold {threshold:.4f}: {', '.join(f'{power:.2f}' for power in powers_at)}")  # fmt: skip
 
 
-def times(report: Report, peer: Any) -> None:
-    """Measure processor seconds at 2000 rows."""
+def times(report: Report, peer: Any, draws: Draws) -> None:
+    """Measure processor seconds at 2000 rows, without and with dependence."""
     for d in (1, 5, 10):
-        _, mine = p_values(ours, fork, d, 2000, 10)
-        _, theirs = p_values(peer, fork, d, 2000, 1)
-        report.checks.append(Check(f"seconds of KCI / mercer, 2000 rows, {d} of z", theirs / mine, at_least=100.0))
-        report.results[f"seconds, 2000 rows, {d} of z"] = {"mercer": mine, "kci": theirs}
-        print(f"2000 rows, {d} of z: mercer {mine:.3f} s, KCI {theirs:.2f} s", flush=True)
+        for kind, common in (("independent", 0.0), ("dependent", 0.6)):
+            case = f"{kind}, fork"
+            _, mine = p_values(ours, fork, d, 2000, 40, draws, f"time, {case}", common=common)
+            _, theirs = p_values(peer, fork, d, 2000, 1, draws, f"time, KCI, {case}", common=common)
+            name = f"2000 rows, {d} of z, {kind}"
+            report.checks.append(Check(f"seconds of KCI / mercer, {name}", theirs / mine, at_least=100.0))
+            report.results[f"seconds, {name}"] = {"mercer": mine, "kci": theirs}
+            print(f"{name}: mercer {mine:.3f} s, KCI {theirs:.2f} s", flush=True)
 
 
 def main() -> None:
@@ -253,13 +296,18 @@ def main() -> None:
     judged = options.runs == RUNS and options.power_runs == POWER_RUNS
     report = Report("conditional_independence", sizes | {"level": LEVEL}, judged=judged)
     report.begin()
+    draws = Draws(options.draws, options.seconds)
     peer = kci(options.peer)
     if peer is None:
         report.notes.append("causal-learn is not installed: powers and times of KCI are left out")
     else:
-        times(report, peer)
-        powers(report, peer, options.power_runs)
-    levels(report, options.runs, options.most_rows)
+        if "times" in options.parts:
+            times(report, peer, draws)
+        if "powers" in options.parts:
+            powers(report, peer, options.power_runs, draws)
+    for part, measure in (("levels", levels), ("shapes", shapes)):
+        if part in options.parts:
+            measure(report, options.runs, options.least_rows, options.most_rows, draws)
     report.finish(options.output)
 
 

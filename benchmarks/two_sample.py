@@ -1,6 +1,9 @@
 """Level, power and speed of the adaptive two-sample and independence tests.
 
-    python benchmarks/two_sample.py [--quick] [--runs 400] [--null-runs 2000] [--parts ...] [--data DIR] [--output DIR]
+    python benchmarks/two_sample.py [--quick] [--runs 400] [--null-runs 2000] [--parts ...] [--data DIR]
+                                    [--draws FILE --seconds S] [--output DIR]
+
+With --draws, the draws of an earlier run that was ended by --seconds are read from a file, and more are appended.
 
 Parts:
 
@@ -28,7 +31,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from harness import Check, Report, format_table, parser_for, pick
+from harness import Check, Draws, Report, add_draws_options, format_table, parser_for, pick
 from matplotlib.figure import Figure
 from plots import LIMIT, OURS
 
@@ -179,32 +182,44 @@ DEPENDENCES = {
 # ---- measurements ------------------------------------------------------------------------------
 
 
-def power_of(draw: Callable[..., Samples], n: int, runs: int, seed: int) -> tuple[float, np.ndarray]:
-    """Return the power of the adaptive test and that of each of its kernels alone."""
-    alarms, singles = 0, 0.0
-    for run in range(runs):
-        result = mmd_test(*draw(n, np.random.default_rng([seed, n, run])), random_state=run, n_jobs=1)
-        alarms += result.p_value <= LEVEL
-        singles = singles + (result.scales.p_values <= LEVEL)
-    return alarms / runs, singles / runs
+def power_of(
+    case: str, problem: Callable[..., Samples], n: int, runs: int, seed: int, draws: Draws
+) -> tuple[float, np.ndarray, int]:
+    """Return the power of the adaptive test, that of each of its kernels alone, and the number of draws."""
+
+    def p_values(run: int) -> list[float]:
+        result = mmd_test(*problem(n, np.random.default_rng([seed, n, run])), random_state=run, n_jobs=1)
+        return [result.p_value, *result.scales.p_values.tolist()]
+
+    found = np.array(draws.of(f"{case}, {n}", runs, p_values)) <= LEVEL
+    return (
+        (float("nan"), np.full(10, np.nan), 0)
+        if not len(found)
+        else (found[:, 0].mean(), found[:, 1:].mean(axis=0), len(found))
+    )
 
 
-def published(report: Report, runs: int, sizes: tuple[int, ...]) -> None:
+def published(report: Report, runs: int, sizes: tuple[int, ...], draws: Draws) -> None:
     """Compare the power with the published one."""
     rows = []
     for problem, draw in MMD_FUSE.items():
         for n in sizes:
             theirs = PUBLISHED[problem][ROWS.index(n)]
-            error = np.sqrt(theirs * (1 - theirs) * (1 / runs + 1 / PUBLISHED_RUNS))
-            ours, singles = power_of(draw, n, runs, 1)
+            ours, singles, count = power_of(problem, draw, n, runs, 1, draws)
+            if not count:
+                continue
+            error = np.sqrt(theirs * (1 - theirs) * (1 / count + 1 / PUBLISHED_RUNS))
             report.checks.append(Check(f"power, {problem}, n = {n}", ours, at_least=round(theirs - 2 * error, 3)))
-            report.results[f"{problem}, {n}"] = {"power": ours, "published": theirs, "kernels": singles.tolist()}
-            rows.append((problem, f"{n}", f"{ours:.3f}", f"{theirs:.3f}", f"{singles.max():.3f}"))
+            report.results[f"{problem}, {n}"] = {
+                "power": ours, "published": theirs, "kernels": singles.tolist(), "draws": count
+            }  # fmt: skip
+            rows.append((problem, f"{n}", f"{count}", f"{ours:.3f}", f"{theirs:.3f}", f"{singles.max():.3f}"))
             print(*rows[-1], sep="  ", flush=True)
-    print("\n" + format_table(("problem", "rows", "power", "published", "best kernel by hindsight"), rows), flush=True)
+    header = ("problem", "rows", "draws", "power", "published", "best kernel by hindsight")
+    print("\n" + format_table(header, rows), flush=True)
 
 
-def hindsight(report: Report, runs: int, sizes: tuple[int, ...], data: Path | None, only: str) -> None:
+def hindsight(report: Report, runs: int, sizes: tuple[int, ...], data: Path | None, only: str, draws: Draws) -> None:
     """Compare the power with that of the best of the ten kernels."""
     problems = dict(HINDSIGHT)
     if data is not None:
@@ -214,13 +229,16 @@ def hindsight(report: Report, runs: int, sizes: tuple[int, ...], data: Path | No
     rows = []
     for problem, draw in problems.items():
         for n in sizes if only in problem else ():
-            ours, singles = power_of(draw, n, runs, 2)
+            ours, singles, count = power_of(problem, draw, n, runs, 2, draws)
+            if not count:
+                continue
             best = float(singles.max())
             report.checks.append(Check(f"power / best kernel, {problem}, n = {n}", ours / best, at_least=0.85))
-            report.results[f"{problem}, {n}"] = {"power": ours, "kernels": singles.tolist()}
-            rows.append((problem, f"{n}", f"{ours:.3f}", f"{best:.3f}", f"{ours / best:.2f}"))
+            report.results[f"{problem}, {n}"] = {"power": ours, "kernels": singles.tolist(), "draws": count}
+            rows.append((problem, f"{n}", f"{count}", f"{ours:.3f}", f"{best:.3f}", f"{ours / best:.2f}"))
             print(*rows[-1], sep="  ", flush=True)
-    print("\n" + format_table(("problem", "rows", "power", "best kernel", "ratio"), rows), flush=True)
+    header = ("problem", "rows", "draws", "power", "best kernel", "ratio")
+    print("\n" + format_table(header, rows), flush=True)
 
 
 def null_setting(kind: str, rng: np.random.Generator) -> tuple[Callable[..., Any], Samples, dict[str, Any]]:
@@ -246,17 +264,22 @@ LEVEL_SETTINGS = (
 )  # fmt: skip
 
 
-def level(report: Report, runs: int) -> None:
+def level(report: Report, runs: int, draws: Draws) -> None:
     """Count false alarms."""
-    error = 3 * np.sqrt(LEVEL * (1 - LEVEL) / runs)
     for kind in LEVEL_SETTINGS:
-        alarms = 0
-        for run in range(runs):
+
+        def p_value(run: int, kind: str = kind) -> float:
             test, samples, options = null_setting(kind, np.random.default_rng([3, run]))
-            alarms += test(*samples, n_permutations=99, random_state=run, n_jobs=1, **options).p_value <= LEVEL
+            return float(test(*samples, n_permutations=99, random_state=run, n_jobs=1, **options).p_value)
+
+        p = np.array(draws.of(f"level, {kind}", runs, p_value))
+        if not len(p):
+            continue
+        rate, error = float(np.mean(p <= LEVEL)), 3 * np.sqrt(LEVEL * (1 - LEVEL) / len(p))
         low = 0.0 if kind == "ties" else LEVEL - error  # ties make the test conservative
-        report.checks.append(Check(f"level, {kind}", alarms / runs, at_least=round(low, 4), at_most=LEVEL + error))
-        print(f"level, {kind}: {alarms / runs:.4f} in {runs} runs, allowed up to {LEVEL + error:.4f}", flush=True)
+        report.checks.append(Check(f"level, {kind}", rate, at_least=round(low, 4), at_most=LEVEL + error))
+        report.results[f"level, {kind}"] = {"rate": rate, "draws": len(p)}
+        print(f"level, {kind}: {rate:.4f} in {len(p)} runs, allowed up to {LEVEL + error:.4f}", flush=True)
 
 
 def aggregated_hsic(scaled_rows: Samples, scales: Any, rng: np.random.Generator) -> float:
@@ -281,32 +304,37 @@ def aggregated_hsic(scaled_rows: Samples, scales: Any, rng: np.random.Generator)
     return float(np.mean(scores >= scores[0]))
 
 
-def independence(report: Report, runs: int) -> None:
+def independence(report: Report, runs: int, draws: Draws) -> None:
     """Compare the power with that of exact aggregated tests."""
     from mercer.engines import MemoryEngine
     from mercer.hypothesis_tests.frequencies import pooled_rows, scaled_rows
 
     rows = []
     for problem, (draw, n) in DEPENDENCES.items():
-        ours = dense = median = 0
-        seconds = np.zeros(2)
-        for run in range(runs):
+
+        def one(run: int, draw: Callable[..., Samples] = draw, n: int = n) -> list[float]:
             X, Y = draw(n, np.random.default_rng([4, run]))
             start = time.process_time()
             result = hsic_test(X, Y, random_state=run, n_jobs=1)
-            seconds[0] += time.process_time() - start
-            ours += result.p_value <= LEVEL
-            median += hsic_test(X, Y, None, n_permutations=199, random_state=run, n_jobs=1).p_value <= LEVEL
+            ours = time.process_time() - start
+            median = hsic_test(X, Y, None, n_permutations=199, random_state=run, n_jobs=1).p_value
             start = time.process_time()
             both = tuple(scaled_rows(pooled_rows(MemoryEngine(V, block_rows=n), 0))(V) for V in (X, Y))
-            dense += aggregated_hsic(both, result.scales, np.random.default_rng(run)) <= LEVEL
-            seconds[1] += time.process_time() - start
-        report.checks.append(Check(f"hsic power / exact, {problem}", ours / max(dense, 1), at_least=0.9))
-        report.results[problem] = {"power": ours / runs, "exact": dense / runs, "median kernel": median / runs}
-        rows.append((problem, f"{n}", *(f"{count / runs:.3f}" for count in (ours, dense, median)),
-                     *(f"{s / runs:.2f}" for s in seconds)))  # fmt: skip
+            dense = aggregated_hsic(both, result.scales, np.random.default_rng(run))
+            return [result.p_value, dense, median, ours, time.process_time() - start]
+
+        found = np.array(draws.of(f"independence, {problem}", runs, one)).reshape(-1, 5)
+        if not len(found):
+            continue
+        powers, seconds = (found[:, :3] <= LEVEL).mean(axis=0), found[:, 3:].mean(axis=0)
+        report.checks.append(Check(f"hsic power / exact, {problem}", powers[0] / max(powers[1], 1e-9), at_least=0.9))
+        report.results[problem] = {
+            "power": powers[0], "exact": powers[1], "median kernel": powers[2], "draws": len(found)
+        }  # fmt: skip
+        figures = (*(f"{power:.3f}" for power in powers), *(f"{s:.2f}" for s in seconds))
+        rows.append((problem, f"{n}", f"{len(found)}", *figures))
         print(*rows[-1], sep="  ", flush=True)
-    header = ("dependence", "rows", "power", "exact, aggregated", "median kernel", "CPU seconds", "exact")
+    header = ("dependence", "rows", "draws", "power", "exact, aggregated", "median kernel", "CPU seconds", "exact")
     print("\n" + format_table(header, rows), flush=True)
 
 
@@ -364,6 +392,7 @@ def options_of(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
     parser.add_argument("--only", default="", help="part of the names of the problems of the part hindsight")
     parser.add_argument("--data", type=Path, help="folder of mnist.npz")
+    add_draws_options(parser)
     options = parser.parse_args(arguments)
     options.null_runs = pick(options.quick, options.null_runs, NULL_RUNS, 40)
     options.runs = pick(options.quick, options.runs, RUNS, 10)
@@ -378,14 +407,15 @@ def main() -> None:
     judged = options.null_runs == NULL_RUNS and options.runs == RUNS
     report = Report("two_sample", sizes | {"parts": list(options.parts), "level": LEVEL}, judged=judged)
     report.begin()
+    draws = Draws(options.draws, options.seconds)
     if "published" in options.parts:
-        published(report, options.runs, options.sizes)
+        published(report, options.runs, options.sizes, draws)
     if "hindsight" in options.parts:
-        hindsight(report, options.runs, tuple(n for n in options.sizes if n <= 2000), options.data, options.only)
+        hindsight(report, options.runs, tuple(n for n in options.sizes if n <= 2000), options.data, options.only, draws)
     if "level" in options.parts:
-        level(report, options.null_runs)
+        level(report, options.null_runs, draws)
     if "independence" in options.parts:
-        independence(report, options.runs)
+        independence(report, options.runs, draws)
     if "large" in options.parts:
         large(report, 50_000 if options.quick else 1_000_000)
     stem = report.finish(options.output)

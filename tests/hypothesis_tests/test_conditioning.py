@@ -14,8 +14,11 @@ from mercer.hypothesis_tests.given.conditioning import (
     _Given,
     conditioning_features,
     cross_validated,
+    improvements,
     residuals,
+    squared_left_out,
 )
+from mercer.hypothesis_tests.given.tuning import tuned_regression
 from mercer.hypothesis_tests.groups import sample_engine
 from mercer.solvers.ridge.least_squares import Spectrum
 from mercer.statistics import MomentSum
@@ -49,6 +52,43 @@ def test_residuals_are_those_of_scikit_learns_ridge():
         fit = Ridge(alpha=alpha, solver="svd").fit(Z, F[:, side])
         np.testing.assert_allclose(mine, F[:, side] - fit.predict(Z), atol=1e-6)
     assert 0.05 < left.explained[0] < 0.6
+
+
+def rough_regressions(n, seed):
+    """Return an engine, joint rows, and regressions with tuned kernels and without; x is a rough function of z."""
+    rng = np.random.default_rng(seed)
+    z = rng.normal(size=(n, 2))
+    x = np.sin(8 * z[:, :1]) + 0.3 * rng.normal(size=(n, 1))
+    rows = np.column_stack([x, z[:, 1] + rng.normal(size=n), z])
+    engine, _ = sample_engine("test", rows)
+    targets = BothTargets(SideFeatures.of(rows, (0,), rng), SideFeatures.of(rows, (1,), rng))
+    base = conditioning_features(rows, (2, 3), targets(Block(0, rows))[0], n, rng)
+    return engine, rows, tuned_regression(engine, rows, ((0,), (1,), (2, 3)), targets, base, n, rng)
+
+
+def test_leave_one_out_errors_are_those_of_refits():
+    _, rows, tuned = rough_regressions(80, 5)
+    for regression in (tuned.before, tuned.first):
+        T = regression.targets(Block(0, rows))[0]
+        Z = features_of(regression.features, rows)
+        squares = squared_left_out(regression, rows)
+        for i in range(0, 80, 9):
+            rest = np.delete(np.arange(80), i)
+            for side, alpha in enumerate(regression.alphas):
+                fit = Ridge(alpha=alpha, solver="svd").fit(Z[rest], T[rest, side])
+                error = T[i, side] - fit.predict(Z[[i]])[0]
+                assert np.sqrt(squares[i, side]) == pytest.approx(abs(error), rel=1e-3, abs=1e-6)
+
+
+def test_improvements_are_differences_over_their_standard_errors():
+    engine, rows, tuned = rough_regressions(400, 6)
+    difference = squared_left_out(tuned.before, rows) - squared_left_out(tuned.first, rows)
+    expected = difference.mean(axis=0) / (difference.std(axis=0) / 20)
+    found = improvements(engine, tuned.before, tuned.first)
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
+    assert found[0] > 5  # x is a sine that the features before do not resolve
+    assert abs(found[1]) < 3  # y is linear
+    np.testing.assert_array_equal(improvements(engine, tuned.first, tuned.first), 0.0)
 
 
 def test_number_of_components_grows_as_the_root_of_the_rows():

@@ -3,13 +3,16 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from scipy.optimize import nnls
 
 from mercer import DataError, open_rows
 from mercer.engines import MemoryEngine
 from mercer.hypothesis_tests.frequencies import pooled_rows, shared_frequencies
 from mercer.hypothesis_tests.groups import (
+    RIDGE,
     SumByGroup,
     combine_scales,
+    likelihood_ratios,
     mean_differences,
     permuted_labels,
     plan_groups,
@@ -119,6 +122,41 @@ def test_equal_statistics_count_against_the_alternative():
     M[:, 0] = np.repeat([2.0, 1.0], 25) * (1 + 1e-14 * np.arange(50))
     assert combine_scales(M, np.array([0.1, 0.5])).p_value == 0.5
     assert combine_scales(np.zeros((9, 2)), np.array([0.1, 0.5])).p_value == 1.0
+
+
+def test_likelihood_ratios_are_those_of_nonnegative_least_squares():
+    rng = np.random.default_rng(1)
+    covariance = 0.9 ** np.abs(np.subtract.outer(range(10), range(10)))
+    z = rng.multivariate_normal(np.zeros(10), covariance, 300)
+    z = (z - z.mean(axis=0)) / z.std(axis=0)
+    L = np.linalg.cholesky(np.linalg.inv(np.corrcoef(z.T) + RIDGE * np.eye(10))).T
+    # |L z|^2 less the least |L (z - mean)|^2 of nonnegative means.
+    expected = [np.square(L @ v).sum() - nnls(L, L @ v)[1] ** 2 for v in z]
+    np.testing.assert_allclose(likelihood_ratios(z), expected, atol=1e-6)
+    np.testing.assert_array_equal(likelihood_ratios(-np.ones((4, 2))), 0.0)
+
+
+def test_differences_of_small_statistics_are_no_evidence():
+    rng = np.random.default_rng(3)
+    M = rng.gamma(5.0, size=(200, 1)) + 0.05 * rng.random((200, 2))
+    M[0] = [0.3, 1.5]  # far below all others, but the second is large, given the first
+    M /= M.mean(axis=0)
+    roots = np.cbrt(M)
+    z = (roots - roots.mean(axis=0)) / roots.std(axis=0)
+    assert np.mean(likelihood_ratios(z) >= likelihood_ratios(z)[0]) < 0.05
+    assert combine_scales(M, np.full(2, 0.5)).p_value > 0.9
+
+
+@pytest.mark.parametrize("rule", ["likelihood ratio", "largest"])
+def test_several_kernels_that_differ_slightly_are_evidence_together(rule):
+    # Six independent statistics, all one and a half standard deviations above their mean.
+    draws, level = 300, 0.05
+    rng = np.random.default_rng(2)
+    M = rng.gamma(20.0, size=(draws, 100, 6))
+    M[:, 0] += 1.5 * np.sqrt(20.0)
+    power = np.mean([combine_scales(rows, np.full(6, 0.5), rule=rule).p_value <= level for rows in M])
+    # The sum of the six has a power above 0.95, the largest one of about a half.
+    assert (power > 0.8) == (rule == "likelihood ratio")
 
 
 def test_loudest_kernel_is_the_one_that_differs():

@@ -278,7 +278,7 @@ class DriftMonitor:
             inside = chosen @ groups
             differences = inside / g - (total - inside) / (len(groups) - g)
             M = self._features.statistics(differences)
-        scores = combine_scales(M, self._features.collection.mean_squares).scores
+        scores = combine_scales(M, self._features.collection.mean_squares, rule="largest").scores
         margin = TIE * (1 + abs(float(scores[0])))
         larger = int(np.count_nonzero(scores > scores[0] + margin))
         equal = int(np.count_nonzero(np.abs(scores - scores[0]) <= margin))

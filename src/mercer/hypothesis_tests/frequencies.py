@@ -210,6 +210,10 @@ def gaussian_collection(X: Any, weight: Array, n_kernels: int) -> Collection:
     return Collection(lengthscales, np.maximum(mean_squares, np.finfo(float).tiny))
 
 
+# Number of rows whose distances to all rows are computed at a time.
+DISTANCE_TILE = 64
+
+
 def squared_distances(X: Any) -> Array:
     """Return the squared distances between all pairs of rows, with exact zeros for equal rows only."""
     if sp.issparse(X):
@@ -221,7 +225,13 @@ def squared_distances(X: Any) -> Array:
     else:
         X = X - X.mean(axis=0)
         norms, products = np.einsum("ij,ij->i", X, X), X @ X.T
-    return np.maximum(norms[:, None] + norms - 2 * products, np.finfo(float).eps * (norms[:, None] + norms))
+    for i in range(0, len(products), DISTANCE_TILE):  # in place: fresh memory would take longer than the arithmetic
+        tile, sums = products[i : i + DISTANCE_TILE], norms[i : i + DISTANCE_TILE, None] + norms
+        tile *= -2
+        tile += sums
+        sums *= np.finfo(float).eps
+        np.maximum(tile, sums, out=tile)
+    return products
 
 
 # ---- frequencies -------------------------------------------------------------------------------

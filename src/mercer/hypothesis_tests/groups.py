@@ -49,6 +49,7 @@ __all__ = [
     "combine_scales",
     "exact_statistics",
     "group_matrices",
+    "likelihood_ratios",
     "mean_differences",
     "permuted_labels",
     "plan_groups",
@@ -71,6 +72,10 @@ ROUNDS = 8
 TIE, SINGLE_TIE = 1e-9, 2e-5
 # How much shorter lengthscales are preferred, see `combine_scales`.
 PREFERENCE = 0.25
+# Multiple of the identity in the covariance of standardized statistics, and sweeps of the search for their means.
+RIDGE, SWEEPS = 0.2, 100
+# Least value of the largest standardized statistic with which the likelihood ratio counts.
+LEAST_LARGEST = 1.0
 
 
 # ---- samples as engines ------------------------------------------------------------------------
@@ -525,7 +530,7 @@ class CombinedScales:
     Attributes
     ----------
     scores : ndarray of shape (1 + B,)
-        Scores of the observed samples and of the permutations: the largest entry of each row of `z`, less penalties.
+        Scores of the observed samples and of the permutations.
     z : ndarray of shape (1 + B, K)
         Standardized statistics.
     p_values : ndarray of shape (K,)
@@ -548,13 +553,21 @@ def tie_of(engines: Sequence[Engine]) -> float:
     return SINGLE_TIE if any(engine.first().X.dtype == np.float32 for engine in engines) else TIE
 
 
-def combine_scales(M: Array, mean_squares: Array, preference: float = PREFERENCE, tie: float = TIE) -> CombinedScales:
+def combine_scales(
+    M: Array,
+    mean_squares: Array,
+    preference: float = PREFERENCE,
+    tie: float = TIE,
+    rule: str = "likelihood ratio",
+) -> CombinedScales:
     """Combine the statistics of several kernels into one p-value.
 
     The cube roots of the statistics, which are close to normal for weighted sums of chi-squared variables (Wilson and
-    Hilferty 1931), are standardized over the observed samples and the permutations. The score is the largest of them,
-    each less `preference` times the root mean square of its kernel. All rows of `M` are treated alike, so that the
-    p-value is exact.
+    Hilferty 1931), are standardized over the observed samples and the permutations. The score is the likelihood ratio
+    of normal variables with their covariance, see `likelihood_ratios`, or the largest of them, each less `preference`
+    times the root mean square of its kernel. Likelihood ratios count only if some statistic is a standard deviation
+    above its mean: differences of statistics that are all small would be evidence too. All rows of `M` are treated
+    alike, so that the p-value is exact.
 
     Parameters
     ----------
@@ -564,9 +577,11 @@ def combine_scales(M: Array, mean_squares: Array, preference: float = PREFERENCE
     mean_squares : ndarray of shape (K,)
         Means of the squared kernels over pairs of rows, from 0 to 1.
     preference : float, default=0.25
-        How much short lengthscales, whose root mean square is small, are preferred.
+        How much short lengthscales, whose root mean square is small, are preferred as the largest.
     tie : float, default=1e-9
         Scores that differ by less than this are equal.
+    rule : "likelihood ratio" or "largest", default="likelihood ratio"
+        The score.
 
     Returns
     -------
@@ -578,8 +593,28 @@ def combine_scales(M: Array, mean_squares: Array, preference: float = PREFERENCE
     varies = spread > tie * roots.max(axis=0)
     z = np.where(varies, (roots - roots.mean(axis=0)) / np.where(varies, spread, 1.0), 0.0)
     tilted = z - preference * np.sqrt(mean_squares)
-    scores = tilted.max(axis=1)
+    if rule == "largest":
+        scores = tilted.max(axis=1)
+    else:
+        largest = z.max(axis=1)
+        scores = np.where(largest >= LEAST_LARGEST, likelihood_ratios(z), largest - LEAST_LARGEST)
     n = len(M)
     p_values = (z >= z[0] - tie * (1 + np.abs(z[0]))).sum(axis=0) / n
     as_large = int(np.count_nonzero(scores >= scores[0] - tie * (1 + abs(scores[0]))))
     return CombinedScales(scores, z, p_values, as_large / n, int(tilted[0].argmax()))
+
+
+def likelihood_ratios(z: Array, ridge: float = RIDGE) -> Array:
+    """Return twice the log likelihood ratio (n,) of a mean >= 0 against the mean zero, for each row of z (n, K).
+
+    Rows are modeled as normal variables whose covariance is that of all rows, plus `ridge` times the identity. The
+    maximum over nonnegative means is found by coordinate ascent, for all rows at once.
+    """
+    inverse = np.linalg.inv(z.T @ z / len(z) + ridge * np.eye(z.shape[1]))
+    slope = z @ inverse
+    mean = np.zeros_like(z)
+    for _ in range(SWEEPS):
+        for k in range(z.shape[1]):
+            step = (slope[:, k] - mean @ inverse[:, k]) / inverse[k, k]
+            mean[:, k] = np.maximum(mean[:, k] + step, 0.0)
+    return np.einsum("nk,nk->n", mean, 2 * slope - mean @ inverse)

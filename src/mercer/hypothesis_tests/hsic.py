@@ -251,7 +251,7 @@ def _adaptive(
     shape = M.shape[1:]
     mean_squares = np.outer(*(features.collection.mean_squares for features in drawn)).ravel()
     tie = SINGLE_TIE if dtype == np.float32 else tie_of(engines)
-    combined = combine_scales(M.reshape(len(M), -1), mean_squares, tie=tie)
+    combined = combine_scales(M.reshape(len(M), -1), mean_squares, tie=tie, rule="largest")
     loudest = tuple(int(i) for i in np.unravel_index(combined.loudest, shape))
     scales = ScaleScores(
         tuple(features.collection.lengthscales for features in drawn),

@@ -78,7 +78,10 @@ def mmd_test(
     random_state: Any = None,
     progress: bool | Report = False,
 ) -> PermutationTest:
-    r"""Test whether two samples come from the same distribution, at a cost that is linear in the number of rows.
+    r"""Test whether two samples come from the same distribution.
+
+    The cost is linear in the number of rows above 4096 rows of both samples together. Up to this number, the adaptive
+    test has exact kernels by default, at a quadratic cost: fewer features than that would lose power.
 
     By default the test adapts to the scale of the difference. Columns are divided by their spreads, and ten Gaussian
     kernels, whose lengthscales cover the distances between rows, are approximated on one set of frequencies: kernel k
@@ -89,7 +92,8 @@ def mmd_test(
 
     Rows are divided at random into groups, and the statistics of B permutations of the groups are computed from the
     sums over the groups. The cube roots of the statistics of each kernel are standardized, and the score of the test is
-    the largest of them, as in tests that aggregate kernels [2]_ [3]_, which take quadratic time.
+    the likelihood ratio of means that are larger than those of the permutations, given the covariance of the kernels.
+    Tests that aggregate kernels by their largest statistic [2]_ [3]_ take quadratic time.
 
     Parameters
     ----------

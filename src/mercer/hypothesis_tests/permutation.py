@@ -49,8 +49,9 @@ class PermutationTest:
     name : str
         Name of the test.
     statistic : float
-        The statistic of the observed samples. In an adaptive test it is the largest standardized statistic of all
-        lengthscales, less a small penalty for long ones.
+        The statistic of the observed samples. In an adaptive test it is the score that combines the standardized
+        statistics of all lengthscales: their likelihood ratio, or for `hsic_test` the largest one, less a small penalty
+        for long lengthscales.
     p_value : float
         (1 + b) / (1 + B), where b of the B permutations have a statistic at least as large as the observed one. Under
         the null hypothesis, the p-value is at most `a` with a probability of at most `a`, for all sample sizes [1]_.

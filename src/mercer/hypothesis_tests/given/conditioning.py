@@ -48,6 +48,8 @@ LARGEST_SHARE = 0.9
 MOST_LEVELS, ROWS_PER_LEVEL, LEVEL_SHARE = 64, 8, 8
 # Scores that differ by less are those of equal values.
 SAME_SCORE = 1e-9
+# Largest leverage of a row in leave-one-out errors: that of a row which is fitted exactly is one, up to rounding.
+LARGEST_LEVERAGE = 0.99
 # Number of rows whose leave-one-out errors are compared, at random; all of them if there are fewer.
 SCORED_ROWS = 20_000
 # Components of x and y before and after the projection on principal components, and the share of the variance that the
@@ -336,6 +338,7 @@ class FirstRegression:
     spectrum: Spectrum
     coef: Array  # (D, t)
     alphas: tuple[float, float]
+    degrees: tuple[float, float]  # effective degrees of freedom, without the intercept
     explained: tuple[float, float]  # share of the variance of the coded columns that z explains
     widths: tuple[int, int]  # number of columns of x and of y
 
@@ -344,16 +347,89 @@ class FirstRegression:
         return F - self.spectrum.offset - (features_of(self.features, X) - self.spectrum.center) @ self.coef
 
 
-def first_regression(
-    engine: Engine, targets: CodedTargets, features: ZFeatures, widths: tuple[int, int], report: Report | None = None
-) -> FirstRegression:
-    """Regress coded columns on features of z in one pass, with one penalty per side by generalized cross-validation."""
+@dataclass(frozen=True)
+class JoinedTargets:
+    """Rule that returns the coded columns of x and y, then their components, as targets of regressions."""
+
+    columns: CodedTargets
+    components: BothTargets
+
+    def __call__(self, block: Block) -> tuple[Array, None]:
+        return np.concatenate([self.columns(block)[0], self.components(block)[0]], axis=1), None
+
+
+def first_regressions(
+    engine: Engine,
+    targets: JoinedTargets,
+    features: ZFeatures,
+    base: ZFeatures,
+    widths: tuple[int, int],
+    report: Report | None = None,
+) -> tuple[FirstRegression, FirstRegression, Spectrum]:
+    """Regress coded columns on features of z and on some of these features, in one pass.
+
+    There is one penalty per side, by generalized cross-validation.
+
+    Parameters
+    ----------
+    engine : Engine
+        Joint rows.
+    targets : JoinedTargets
+        The coded columns, and the components of x and y.
+    features : ZFeatures
+        Features of z.
+    base : ZFeatures
+        The first of these features.
+    widths : tuple of int
+        The numbers of columns of x and of y.
+    report : callable or None, default=None
+        Receives the progress.
+
+    Returns
+    -------
+    tuple
+        The regression on all features, that on the first ones, and the moments of all features and the components.
+    """
     moments = engine.accumulate(MomentSum(features, targets, double=True, centered=True, n_rows=engine.n_rows), report)
-    spectrum = Spectrum.of(moments)
+    few = base.n_components
+    leading = replace(
+        moments,
+        gram=moments.gram[:few, :few].copy(),
+        targets=replace(
+            moments.targets, feature_sum=moments.targets.feature_sum[:few], cross=moments.targets.cross[:few]
+        ),
+        shift=None if moments.shift is None else moments.shift[:few],
+    )
+    joint, part = Spectrum.of(moments), Spectrum.of(leading)
+    columns = slice(0, sum(widths))
+    found = _regression_of(targets.columns, features, of_targets(joint, columns), widths)
+    before = _regression_of(targets.columns, base, of_targets(part, columns), widths)
+    return found, before, of_targets(joint, slice(sum(widths), None))
+
+
+def _regression_of(
+    targets: CodedTargets, features: ZFeatures, spectrum: Spectrum, widths: tuple[int, int]
+) -> FirstRegression:
     sides = (slice(0, widths[0]), slice(widths[0], None))
     (one, first), (two, second) = (cross_validated(spectrum, side, FINE_PENALTIES) for side in sides)
-    coef = spectrum.coef(np.repeat([one, two], widths))
-    return FirstRegression(targets, features, spectrum, coef, (one, two), (first, second), widths)
+    coef, alphas = spectrum.coef(np.repeat([one, two], widths)), (one, two)
+    return FirstRegression(
+        targets, features, spectrum, coef, alphas, degrees_of(spectrum, alphas), (first, second), widths
+    )
+
+
+def of_targets(spectrum: Spectrum, side: slice) -> Spectrum:
+    """Return the moments of some of the targets."""
+    return replace(
+        spectrum, rotated=spectrum.rotated[:, side], offset=spectrum.offset[side], energy=spectrum.energy[side]
+    )
+
+
+def degrees_of(spectrum: Spectrum, alphas: tuple[float, float]) -> tuple[float, float]:
+    """Return the effective degrees of freedom of two regressions, without the intercept."""
+    values = spectrum.values[spectrum.retained]
+    one, two = (float((values / (values + a)).sum()) for a in alphas)
+    return one, two
 
 
 def cross_validated(spectrum: Spectrum, side: slice, penalties: Array) -> tuple[float, float]:
@@ -415,6 +491,13 @@ class _Given(Features):
         out[...] = X
 
 
+def scored(block: Block, share: float) -> Block:
+    """Return a share of the rows of a block, chosen by a hash of their indices."""
+    if share >= 1:
+        return block
+    return Block(block.start, block.X[np.exp(-exponentials(block.index.astype(np.uint64), seed=0)) < share])
+
+
 @dataclass(frozen=True, eq=False)
 class SidesLeftOut:
     """Function of a block that returns the sums of squared leave-one-out errors (2, p) for x and y."""
@@ -426,16 +509,13 @@ class SidesLeftOut:
     share: float  # of the rows, chosen by a hash of their indices
 
     def __call__(self, block: Block) -> Array:
-        if self.share < 1:
-            chosen = np.exp(-exponentials(block.index.astype(np.uint64), seed=0)) < self.share
-            block = Block(block.start, block.X[chosen])
+        block = scored(block, self.share)
         F, _ = self.targets(block)
         Z = features_of(self.features, block.X)
         k = self.targets.x.n_components
         out = []
         for side in (slice(0, k), slice(k, None)):
-            s = self.spectrum
-            part = replace(s, rotated=s.rotated[:, side], offset=s.offset[side], energy=s.energy[side])
+            part = of_targets(self.spectrum, side)
             out.append(LeftOut(_Given(Z.shape[1]), part, self.alphas, True)(Block(block.start, Z, F[:, side])))
         return np.stack(out)
 
@@ -463,11 +543,19 @@ class Residuals:
         return F[:, :k], F[:, k:]
 
 
-def residuals(engine: Engine, targets: BothTargets, features: ZFeatures, report: Report | None = None) -> Residuals:
-    """Regress the components of x and y on features of z, with one penalty per side by leave-one-out.
+def residuals(
+    engine: Engine,
+    targets: BothTargets,
+    features: ZFeatures,
+    report: Report | None = None,
+    spectrum: Spectrum | None = None,
+) -> Residuals:
+    """Regress the components of x and y on features of z, with one penalty per side.
 
-    This takes two passes over the rows, one for the moments and one for the leave-one-out errors; without conditioning
-    variables it takes one.
+    This takes two passes over the rows, one for the moments and one for the leave-one-out errors, by which penalties
+    are chosen; without conditioning variables it takes one. The moments may be given. If the targets are components of
+    the residuals of another regression, the other moments are those of that regression, and penalties are chosen by
+    generalized cross-validation, in one pass.
     """
     k = targets.x.n_components
     n = engine.n_rows
@@ -477,10 +565,8 @@ def residuals(engine: Engine, targets: BothTargets, features: ZFeatures, report:
         nothing = (np.zeros((0, len(mean))), np.zeros(0))
         return Residuals(targets, None, mean, *nothing, (0.0, 0.0), (0.0, 0.0), (0.0, 0.0), rows / (rows - 1))
     before = targets.before
-    if before is None:
-        moments = engine.accumulate(MomentSum(features, targets, double=True, centered=True, n_rows=n), report)
-        spectrum = Spectrum.of(moments)
-    else:
+    sides = (slice(0, k), slice(k, None))
+    if before is not None:
         spectrum = before.spectrum
         total = engine.sum(CrossMoments(features, spectrum.center, targets), report)
         offset = total[-2] / spectrum.weight
@@ -490,18 +576,19 @@ def residuals(engine: Engine, targets: BothTargets, features: ZFeatures, report:
             offset=offset,
             energy=total[-1] - spectrum.weight * np.square(offset),
         )
-    n_rows = spectrum.weight
-    sides = (slice(0, k), slice(k, None))
-    if before is None:
+        chosen, explained = map(list, zip(*(cross_validated(spectrum, s, LARGE_PENALTIES) for s in sides), strict=True))
+    else:
+        if spectrum is None:
+            moments = engine.accumulate(MomentSum(features, targets, double=True, centered=True, n_rows=n), report)
+            spectrum = Spectrum.of(moments)
         alphas = PENALTIES * spectrum.largest
         alphas = alphas[alphas > 10 * spectrum.rounding]
-        share = min(1.0, SCORED_ROWS / n_rows)
+        share = min(1.0, SCORED_ROWS / spectrum.weight)
         errors = engine.sum(SidesLeftOut(features, targets, spectrum, alphas, share), report) / share
         chosen = [float(alphas[int(np.argmin(e))]) for e in errors]
         energy = [float(spectrum.energy[side].sum()) for side in sides]
         explained = [max(0.0, 1 - float(e.min()) / v) if v > 0 else 0.0 for e, v in zip(errors, energy, strict=True)]
-    else:
-        chosen, explained = map(list, zip(*(cross_validated(spectrum, s, LARGE_PENALTIES) for s in sides), strict=True))
+    n_rows = spectrum.weight
     per_target = np.repeat(chosen, [k, len(spectrum.offset) - k])
     coef = spectrum.coef(per_target)
     values = spectrum.values[spectrum.retained]
@@ -511,18 +598,58 @@ def residuals(engine: Engine, targets: BothTargets, features: ZFeatures, report:
     rest = max(n_rows - 1 - len(values), 0.0)
     traces = [rest + float(e.sum()) for e in left]
     inflation = n_rows * (rest + float((left[0] * left[1]).sum())) / (traces[0] * traces[1])
-    degrees = [float((values / (values + a)).sum()) for a in (chosen if before is None else before.alphas)]
+    both = (chosen[0], chosen[1])
     return Residuals(
         targets,
         features,
         spectrum.offset,
         coef,
         spectrum.center,
-        (chosen[0], chosen[1]),
-        (degrees[0], degrees[1]),
+        both,
+        degrees_of(spectrum, both) if before is None else before.degrees,
         (explained[0], explained[1]),
         inflation,
     )
+
+
+@dataclass(frozen=True, eq=False)
+class Improvement:
+    """Function of a block that returns sums of differences of squared leave-one-out errors of two regressions.
+
+    The rows of the result are x and y; its columns are the sum over the rows of the block of the error of the first
+    regression minus that of the second one, the sum of the squares of this difference, and the number of rows.
+    """
+
+    before: FirstRegression
+    after: FirstRegression
+    share: float
+
+    def __call__(self, block: Block) -> Array:
+        X = scored(block, self.share).X
+        difference = squared_left_out(self.before, X) - squared_left_out(self.after, X)
+        rows = np.full(2, float(len(difference)))
+        return np.stack([difference.sum(axis=0), np.square(difference).sum(axis=0), rows], axis=1)
+
+
+def squared_left_out(regression: FirstRegression, X: Array) -> Array:
+    """Return the squared leave-one-out errors (n, 2) of rows, for x and for y."""
+    s, k = regression.spectrum, regression.widths[0]
+    squares = np.square((features_of(regression.features, X) - s.center) @ s.vectors[:, s.retained])
+    R, out = regression(X), []
+    for side, alpha in zip((slice(0, k), slice(k, None)), regression.alphas, strict=True):
+        leverage = 1 / s.weight + squares @ (1 / (s.values[s.retained] + alpha))
+        out.append(np.square(R[:, side]).sum(axis=1) / np.square(1 - np.minimum(leverage, LARGEST_LEVERAGE)))
+    return np.stack(out, axis=1)
+
+
+def improvements(
+    engine: Engine, before: FirstRegression, after: FirstRegression, report: Report | None = None
+) -> Array:
+    """Return by how many standard errors the leave-one-out errors of x and of y decrease between two regressions."""
+    share = min(1.0, SCORED_ROWS / after.spectrum.weight)
+    total, squares, rows = engine.sum(Improvement(before, after, share), report).T
+    spread = np.sqrt(np.maximum(squares - np.square(total) / rows, 0.0))
+    return np.where(spread > 0, total / np.where(spread > 0, spread, 1.0), 0.0)
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from mercer.hypothesis_tests.given.conditioning import (
     Residuals,
     SideFeatures,
     conditioning_features,
+    improvements,
     residual_targets,
     residuals,
 )
@@ -43,6 +44,9 @@ MODULATED_SHARE = 0.5
 FUNCTION_OF_Z = 0.9999
 # Up to this p-value of the first regressions, regressions with tuned kernels follow, whose p-value is the result.
 TUNED_UP_TO = 0.1
+# The first regressions underfit if tuned kernels lower the leave-one-out error of the columns of x and of those of y by
+# more than this number of standard errors.
+IMPROVED = 0.5
 # The residuals of both sides depend on z if both of their p-values are at most this.
 UNRESOLVED = 0.01
 # Statistics below this fraction of their terms are rounding error.
@@ -198,7 +202,7 @@ def conditional_independence_test(
     data : array-like, data frame, iterable of blocks, result of `open_rows`, or Dask collection, default=None
         Rows that contain all variables. If it is given, `X`, `Y` and `Z` are names or indices of its columns, or lists
         of these. Files and Dask collections are never loaded completely: they are read in four passes, three if
-        there are no conditioning variables, and seven if kernels are tuned.
+        there are no conditioning variables, and eight or ten if kernels are tuned.
     n_jobs : int or None, default=None
         Number of threads; None means all cores. The result does not depend on it.
     random_state : int, Generator, RandomState or None, default=0
@@ -229,9 +233,12 @@ def conditional_independence_test(
     - products of residuals are also multiplied by functions of z, so that a dependence whose sign changes with z is
       found,
     - the variance of the statistic is corrected for the degrees of freedom of the regressions,
-    - if the p-value is at most 0.1, the columns of x and of y are regressed again, with kernels whose lengthscales, one
-      per column of z, maximize the marginal likelihood [3]_ for x and for y separately, from many starting points; the
-      test is repeated on the residuals, and its p-value is the result.
+    - if the p-value is at most 0.1, kernels are tuned whose lengthscales, one per column of z, maximize the marginal
+      likelihood [3]_ for the columns of x and of y separately, from many starting points; the features of x and y are
+      regressed again with these kernels, and the p-value of their residuals is the result,
+    - if tuned kernels lower the leave-one-out errors of the columns of x and of y by more than half a standard error, x
+      and y may be rough functions of z, of which features of x and y are even rougher functions. Then the test is
+      repeated with features of the residuals of the columns, and the result is the larger p-value.
 
     With D components of z and n rows, the test takes time O(n D^2) and memory O(D^2) beside the rows. Tuning takes some
     tenths of a second more. The attribute `explained` of the result shows how much z explains. If x and y depend on z
@@ -294,17 +301,21 @@ def _tested(
     enter_stage(report, "regress")
     left = residuals(engine, targets, features, report)
     found = _statistic(engine, left, report)
-    explained, passes = left.explained, 3 if left.features is None else 4
+    explained, degrees, passes = left.explained, left.degrees, 3 if left.features is None else 4
     unresolved = None
     if left.features is not None and found.p_value <= TUNED_UP_TO:
-        first, unresolved = tuned_regression(engine, sample, sides, features, drawn.seen, rng, report)
-        with blas_threads_for(1):
-            targets = residual_targets(first, sample, rng)
-        explained, passes = first.explained, passes + 1
-        components = (targets.x.n_components, targets.y.n_components, first.features.n_components)
-        if 0 not in components[:2]:
-            left = residuals(engine, targets, first.features, report)
-            found, passes = _statistic(engine, left, report), passes + 2
+        tuned = tuned_regression(engine, sample, sides, targets, features, drawn.seen, rng, report)
+        first, unresolved = tuned.first, tuned.unresolved
+        explained, degrees = first.explained, first.degrees
+        components = (*components[:2], first.features.n_components)
+        left, passes = residuals(engine, targets, first.features, report, tuned.spectrum), passes + 4
+        found = _statistic(engine, left, report)
+        if improvements(engine, tuned.before, first, report).min() > IMPROVED:
+            with blas_threads_for(1):
+                of_residuals = residual_targets(first, sample, rng)
+            if of_residuals.x.n_components and of_residuals.y.n_components:
+                left, passes = residuals(engine, of_residuals, first.features, report), passes + 2
+                found = max(found, _statistic(engine, left, report), key=lambda test: test.log_p_value)
     if max(explained) >= FUNCTION_OF_Z:
         found = replace(found, p_value=1.0, log_p_value=0.0)
     if unresolved is not None and max(unresolved) <= UNRESOLVED and found.p_value <= 0.05:
@@ -315,6 +326,7 @@ def _tested(
         n_features=n_features,
         components=components,
         explained=explained,
+        degrees=degrees,
         passes=passes,
         unresolved=unresolved,
     )

@@ -16,22 +16,26 @@ from mercer.engines.base import blas_threads_for
 from mercer.features import features_of
 from mercer.hypothesis_tests.frequencies import standard_frequencies
 from mercer.hypothesis_tests.given.conditioning import (
+    BothTargets,
     CodedTargets,
     ConditioningFeatures,
     FirstRegression,
+    JoinedTargets,
     NormalScores,
     ZFeatures,
-    first_regression,
+    first_regressions,
     median_distance,
     waves,
 )
 from mercer.kernels import Gaussian, IsotropicKernel, Matern
 from mercer.metric.inputs import column_spreads
 from mercer.solvers.processes.gram_evidence import GramEvidence, distances
+from mercer.solvers.ridge.least_squares import Spectrum
 
 __all__ = [
     "ScaledColumnsOf",
     "TunedFeatures",
+    "TunedRegression",
     "TunedSide",
     "dependence_of_neighbors",
     "tuned_regression",
@@ -260,18 +264,39 @@ class TunedFeatures(ZFeatures):
         return self.base.modulation(X)
 
 
+@dataclass(frozen=True, eq=False)
+class TunedRegression:
+    """Regressions of the coded columns of x and y on features of z with tuned kernels.
+
+    Attributes
+    ----------
+    first : FirstRegression
+        The regression on all features.
+    before : FirstRegression
+        The regression on the features that are not tuned.
+    spectrum : Spectrum
+        Moments of all features and of the components of x and y.
+    unresolved : tuple of float
+        P-values of `dependence_of_neighbors` for the residuals of x and of y.
+    """
+
+    first: FirstRegression
+    before: FirstRegression
+    spectrum: Spectrum
+    unresolved: tuple[float, float]
+
+
 def tuned_regression(
     engine: Engine,
     sample: Array,
     sides: Sequence[tuple[int, ...]],
+    components: BothTargets,
     base: ConditioningFeatures,
     n_rows: int,
     rng: np.random.Generator,
     report: Report | None = None,
-) -> tuple[FirstRegression, tuple[float, float]]:
+) -> TunedRegression:
     """Return the regression of x and y on given features, joined with those of tuned kernels.
-
-    The p-values of `dependence_of_neighbors` for the residuals of x and of y are returned too.
 
     Parameters
     ----------
@@ -281,6 +306,8 @@ def tuned_regression(
         A sample of them, in random order.
     sides : sequence of tuple of int
         The columns of x, y and z.
+    components : BothTargets
+        The components of x and y.
     base : ConditioningFeatures
         Features of z.
     n_rows : int
@@ -295,10 +322,10 @@ def tuned_regression(
         tuned = tuned_sides(sample, sides[:2], sides[2], n_rows)
     count = int(np.clip(COMPONENTS_PER_ROOT * np.sqrt(n_rows), *COMPONENTS)) // 2
     features = TunedFeatures(base, tuple((side.inputs, side.frequencies(count, rng)) for side in tuned))
-    targets = CodedTargets(tuned[0].target, tuned[1].target)
+    targets = JoinedTargets(CodedTargets(tuned[0].target, tuned[1].target), components)
     widths = (len(tuned[0].target.columns), len(tuned[1].target.columns))
     enter_stage(report, "regress")
-    first = first_regression(engine, targets, features, widths, report)
+    first, before, spectrum = first_regressions(engine, targets, features, base, widths, report)
     rows = sample[:NEIGHBOR_ROWS]
     R = first(rows)
     left = (R[:, : widths[0]], R[:, widths[0] :])
@@ -307,7 +334,7 @@ def tuned_regression(
             dependence_of_neighbors(side.inputs(rows) / side.lengthscales, part)
             for side, part in zip(tuned, left, strict=True)
         ]
-    return first, (p[0], p[1])
+    return TunedRegression(first, before, spectrum, (p[0], p[1]))
 
 
 def dependence_of_neighbors(U: Array, R: Array) -> float:
