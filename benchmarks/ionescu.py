@@ -11,9 +11,9 @@ of the roughness, with maps as wide as the paper's. The grid of USPS is the wide
 labels; the grid of large data is small. Penalties are in units of the mean of k(x, x), but for large data in absolute
 ones, where the deformed kernel is not needed to choose them.
 
-Few labels: `FewLabelClassifier`, the smoothest eigenvectors of the graph. Neighbors and components are chosen like the
-parameters of the other methods; all else is selected by the labels of each trial. On MNIST the eigenvectors are joined
-with the landmarks of the plain map.
+Few labels: `FewLabelClassifier`, the smoothest eigenvectors of the graph. The neighbors, and for g50c the components,
+are chosen like the parameters of the other methods; all else is selected by the labels of each trial. On MNIST the
+eigenvectors are joined with the landmarks of the plain map.
 """
 
 from __future__ import annotations
@@ -287,7 +287,11 @@ def few_labels(trial: Trial, setting: tuple[int, int], feature_map: BaseMap | No
     neighbors, components = setting
     known = with_unknown(trial)
     model = FewLabelClassifier(
-        NeighborGraph(neighbors), components, feature_map=feature_map, scale_columns=False, random_state=0
+        NeighborGraph(neighbors, "self_tuned"),
+        components,
+        feature_map=feature_map,
+        scale_columns=False,
+        random_state=0,
     ).fit(trial.X, known)
     guessed = model.transduction_[trial.judged]
     inside = float(np.mean(guessed != codes_of(trial, trial.y[trial.judged]))) if len(guessed) else None
@@ -334,7 +338,7 @@ def run(key: str, task: Task, columns: int, make: MakeMap, peers: bool) -> dict[
     methods["deformed"] = of_deformed
     by_graph: tuple[int, int] = (10, 400)
     if not large:
-        tried = list(itertools.product(FEW_NEIGHBORS.get(key, (4, 6, 10)), FEW_COMPONENTS.get(key, (50, 100))))
+        tried = list(itertools.product(FEW_NEIGHBORS.get(key, (4, 6, 10)), FEW_COMPONENTS.get(key, (300,))))
         by_graph, _ = best(
             {setting: float(np.mean([e for e in few_labels(trial, setting) if e is not None])) for setting in tried}
             for trial in task.tuning

@@ -34,6 +34,22 @@ def test_gaussian_weights(wrap, bandwidth):
     assert (graph.matrix != graph.matrix.T).nnz == 0
 
 
+def test_self_tuned_weights_are_means_over_the_two_directions_of_an_edge():
+    X = np.random.default_rng(1).normal(size=(60, 3))
+    gaps = np.linalg.norm(X[:, None] - X, axis=2)
+    W = np.zeros_like(gaps)
+    for i in range(60):
+        nearest = np.argsort(gaps[i])[1:6]
+        W[i, nearest] += np.exp(-4 * np.square(gaps[i, nearest] / gaps[i, nearest[-1]])) / 2
+        W[nearest, i] += np.exp(-4 * np.square(gaps[i, nearest] / gaps[i, nearest[-1]])) / 2
+    graph = NeighborGraph(5, "self_tuned").laplacian(X)
+    np.testing.assert_allclose(graph.matrix.toarray(), laplacian_of(W), atol=1e-12)
+    np.testing.assert_allclose(graph.radii, np.sort(gaps, axis=1)[:, 5])
+    assert graph.bandwidth is None
+    scaled = NeighborGraph(5, "self_tuned").laplacian(1e3 * X)
+    np.testing.assert_allclose(scaled.matrix.toarray(), graph.matrix.toarray(), atol=1e-12)
+
+
 def test_binary_weights():
     X = np.random.default_rng(1).normal(size=(50, 3))
     links, _ = adjacency(X, 4)
@@ -157,7 +173,7 @@ def test_max_rows_draws_a_seeded_sample():
     [
         (NeighborGraph(0), "n_neighbors must be an integer >= 1, got 0"),
         (NeighborGraph(2.5), "n_neighbors must be an integer"),
-        (NeighborGraph(weights="cosine"), "weights must be one of 'gaussian', 'binary'"),
+        (NeighborGraph(weights="cosine"), "weights must be one of 'gaussian', 'self_tuned', 'binary'"),
         (NeighborGraph(bandwidth=0.0), "bandwidth must be 'median' or a finite number > 0, got 0.0"),
         (NeighborGraph(bandwidth="mean"), "bandwidth must be 'median' or a finite number > 0, got 'mean'"),
         (NeighborGraph(search="fast"), "search must be one of"),

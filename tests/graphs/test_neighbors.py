@@ -131,10 +131,12 @@ def test_approximate_search_without_pynndescent_raises(monkeypatch):
 
 
 @pytest.mark.slow
-def test_auto_search_of_many_rows_is_approximate(monkeypatch):
+def test_auto_search_of_many_comparisons_is_approximate(monkeypatch):
     pytest.importorskip("pynndescent")
     X = np.random.default_rng(3).normal(size=(600, 5))
     monkeypatch.setattr(neighbors, "MANY_ROWS", 500)
+    assert nearest_neighbors(X, 6, search="auto", seed=0)[1] == "exact"
+    monkeypatch.setattr(neighbors, "MOST_COMPARED", 500)  # so few rows are in one cell
     found, search = nearest_neighbors(X, 6, search="auto", seed=0)
     assert search == "approximate"
     exact, _ = nearest_neighbors(X, 6, search="exact", seed=0)

@@ -241,3 +241,16 @@ def test_another_map_is_joined_on_scaled_columns():
     some = np.where(np.arange(120) % 12 == 0, y, -1)
     model = FewLabelClassifier(NeighborGraph(6), 6, feature_map=Nystroem(Gaussian("median"), 12), scale_columns=True)
     assert (model.fit(X, some).predict(X) == y).mean() > 0.95
+
+
+def test_the_order_of_the_rows_does_not_change_what_is_selected():
+    # Labels are random, so that left-out losses depend on the folds more than on the settings.
+    rng = np.random.default_rng(42)
+    X, y = rng.uniform(size=(40, 8)), rng.integers(0, 3, 40)
+    model = FewLabelClassifier(random_state=0).fit(X, y)
+    for _ in range(3):
+        order = rng.permutation(40)
+        other = FewLabelClassifier(random_state=0).fit(X[order], y[order])
+        assert other.selected_.setting == model.selected_.setting
+        assert other.left_out_loss_ == pytest.approx(model.left_out_loss_, rel=1e-6)
+        assert other.predict_proba(X) == pytest.approx(model.predict_proba(X), abs=1e-5)

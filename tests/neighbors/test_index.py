@@ -9,7 +9,9 @@ import scipy.sparse as sp
 from mercer import DataError, ParameterError
 from mercer.engines.base import StagedReport
 from mercer.linalg import dispatch, numpy_kernels
+from mercer.linalg.row_search import PANEL_ROWS
 from mercer.neighbors import cells, neighbor_index
+from mercer.neighbors.dense import SAMPLED_ROWS
 
 WRAPS = {
     "float64": np.asarray,
@@ -307,3 +309,31 @@ def test_invalid_arguments_of_an_index_raise():
         neighbor_index(X, search="fast")
     with pytest.raises(DataError, match="rows must have at least one feature, got none"):
         neighbor_index(np.ones((3, 0)))
+
+
+@pytest.mark.parametrize("d", [3, 30])
+def test_cells_within_a_distance_are_those_that_bounds_do_not_exclude(d):
+    n = 6000
+    X = np.random.default_rng(5).normal(size=(n, d)) + 100.0
+    index = neighbor_index(X, search="exact")
+    packed = index._packed
+    some = np.random.default_rng(0).choice(n, size=SAMPLED_ROWS, replace=False)
+    squares = all_squares(X, X[some], own=some)
+    reaches = np.sqrt(np.sort(squares, axis=1)[:, 9])
+    within = cells.cells_within(packed, X[some], reaches**2)
+    cell_of_row = np.empty(n, dtype=int)
+    for cell, first in enumerate(packed.starts[:-1]):
+        rows = packed.order[PANEL_ROWS * first : PANEL_ROWS * packed.starts[cell + 1]]
+        cell_of_row[rows[rows >= 0]] = cell
+    centers = packed.centers / packed.scale
+    radii = [max(np.linalg.norm(X[cell_of_row == cell] - center, axis=1)) for cell, center in enumerate(centers)]
+    for q, reach in enumerate(reaches):
+        assert within[q, cell_of_row[squares[q] <= reach**2]].all(), "a cell with a neighbor is excluded"
+        gaps = np.linalg.norm(X[some[q]] - centers, axis=1)
+        home = gaps.argmin()
+        for cell in np.flatnonzero(~within[q]):
+            plane = (gaps[cell] ** 2 - gaps[home] ** 2) / (2 * np.linalg.norm(centers[cell] - centers[home]))
+            assert max(gaps[cell] - radii[cell], plane) > reach * (1 - 1e-9)
+    compared = index.rows_compared(X, 10)
+    assert compared == pytest.approx((within @ np.bincount(cell_of_row)).mean())
+    assert (compared < n / 2) == (d == 3)

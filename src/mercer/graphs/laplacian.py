@@ -45,6 +45,8 @@ class GraphLaplacian:
         Bandwidth of the weights, if they are Gaussian.
     degree : ndarray of shape (n,) or None
         The sums of the weights of each node; None if they are not known.
+    radii : ndarray of shape (n,) or None
+        The distance of each node from the farthest of its nearest neighbors, if the edges join nearest neighbors.
 
     See Also
     --------
@@ -55,6 +57,7 @@ class GraphLaplacian:
     search: str = "given"
     bandwidth: float | None = None
     degree: Array | None = None
+    radii: Array | None = None
 
     @classmethod
     def from_weights(cls, W: Any, *, search: str = "given", bandwidth: float | None = None) -> Self:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -14,7 +15,7 @@ from mercer.errors import MercerWarning
 from mercer.graphs.base import BANDWIDTH
 from mercer.graphs.laplacian import GraphLaplacian
 from mercer.graphs.laplacian_graph import LaplacianGraph
-from mercer.graphs.neighbors import distances, nearest_neighbors, search_cost
+from mercer.graphs.neighbors import distances, nearest_neighbors, radii_of, search_cost, self_tuned_weights
 from mercer.kernels.base import as_rows
 from mercer.parameters import Choice, Domain, Integer
 
@@ -32,24 +33,27 @@ FEW_NEIGHBORS = 3
 class NeighborGraph(LaplacianGraph):
     r"""The graph of nearest neighbors: x and y have an edge if x is a nearest neighbor of y, or y of x.
 
-    The weight of an edge between rows x and y is 1 ("binary"), or :math:`\exp(-\|x - y\|^2 / (2 s^2))`. Equal rows are
-    one node, because copies of a row would be each other's nearest neighbors, without an edge to any other row.
+    The weight of an edge between rows x and y is 1 ("binary"), or :math:`\exp(-\|x - y\|^2 / (2 s^2))` ("gaussian"), or
+    half the sum of :math:`\exp(-4 \|x - y\|^2 / r^2)` over those of the two rows that have the other one as a nearest
+    neighbor, where r is the distance of that row from its farthest one ("self_tuned", as in [2]_). Equal rows are one
+    node, because copies of a row would be each other's nearest neighbors, without an edge to any other row.
 
     Parameters
     ----------
     n_neighbors : int, default=10
         Number of nearest neighbors of each row. If there are fewer other rows, all of them are neighbors.
-    weights : {"gaussian", "binary"}, default="gaussian"
-        Weights of the edges.
+    weights : {"gaussian", "self_tuned", "binary"}, default="gaussian"
+        Weights of the edges. Those of "self_tuned" do not depend on a bandwidth that all rows share.
     bandwidth : "median" or float, default="median"
         The bandwidth s of Gaussian weights. "median" is the median length of the edges, without those between near
         copies of a row, which are edges shorter than a millionth of the longest edge of each of their two nodes. The
-        parameter is ignored for binary weights.
+        parameter is ignored for other weights.
     search : {"auto", "exact", "approximate"}, default="auto"
-        "exact" finds all nearest neighbors, at a cost that is quadratic in the number of rows. "approximate" uses
+        "exact" finds all nearest neighbors, at a cost that is up to quadratic in the number of rows. "approximate" uses
         nearest-neighbor descent [1]_, which needs ``mercer[graph]`` and whose result also depends on the number of
-        threads. "auto" is approximate for 100,000 rows or more if that package is installed. The attribute `graph_` of
-        `Deformed` reports which search was used.
+        threads. "auto" is approximate if that package is installed and there are 100,000 rows or more, which are
+        sparse, or for which the descent is expected to take less time. The attribute `graph_` of `Deformed` reports
+        which search was used.
     max_rows : int or None, default=None
         Largest number of rows. If there are more, the graph is built from a uniform sample of this size. None means all
         rows, which must then fit in memory, even if they are read from files. Their features need not fit in memory.
@@ -62,6 +66,8 @@ class NeighborGraph(LaplacianGraph):
     References
     ----------
     .. [1] Dong, Moses, Li (2011), Efficient k-nearest neighbor graph construction, WWW.
+    .. [2] Calder, Cook, Thorpe, Slepcev (2020), Poisson learning: graph based semi-supervised learning at very low
+       label rates, ICML.
 
     Examples
     --------
@@ -77,7 +83,7 @@ class NeighborGraph(LaplacianGraph):
     laplacian_reports: ClassVar[bool] = True
     parameter_domains: ClassVar[Mapping[str, Domain]] = {
         "n_neighbors": Integer(1),
-        "weights": Choice("gaussian", "binary"),
+        "weights": Choice("gaussian", "self_tuned", "binary"),
         "bandwidth": BANDWIDTH,
         "search": Choice("auto", "exact", "approximate"),
         "max_rows": Integer(1) | Choice(None),
@@ -86,7 +92,7 @@ class NeighborGraph(LaplacianGraph):
     def __init__(
         self,
         n_neighbors: int = 10,
-        weights: Literal["gaussian", "binary"] = "gaussian",
+        weights: Literal["gaussian", "self_tuned", "binary"] = "gaussian",
         *,
         bandwidth: float | Literal["median"] = "median",
         search: Literal["auto", "exact", "approximate"] = "auto",
@@ -131,12 +137,23 @@ class NeighborGraph(LaplacianGraph):
         found, search = nearest_neighbors(X, count, search=self.search, seed=seed, n_jobs=n_jobs, report=report)
         row, position = np.nonzero(found >= 0)  # an approximate search may miss some
         links = sp.csr_array((np.ones(len(row)), (row, found[row, position])), shape=(n, n))
-        i, j = sp.triu(links.maximum(links.T), 1).tocoo().coords
-        lengths = distances(X, i, j)
-        bandwidth = None if self.weights == "binary" else self._resolved_bandwidth(lengths, i, j, n)
-        values = np.ones(len(lengths)) if bandwidth is None else np.exp(-0.5 * np.square(lengths / bandwidth))
-        upper = sp.csr_array((values, (i, j)), shape=(n, n))
-        graph = GraphLaplacian.from_weights(upper + upper.T, search=search, bandwidth=bandwidth)
+        radii = radii_of(X, found)
+        bandwidth: float | None = None
+        if self.weights == "self_tuned":
+            row, column = links.tocoo().coords
+            values = self_tuned_weights(distances(X, row, column), radii[row])
+            directed = sp.csr_array((values, (row, column)), shape=(n, n))
+            W = 0.5 * (directed + directed.T)
+        else:
+            i, j = sp.triu(links.maximum(links.T), 1).tocoo().coords
+            values = np.ones(len(i))
+            if self.weights == "gaussian":
+                lengths = distances(X, i, j)
+                bandwidth = self._resolved_bandwidth(lengths, i, j, n)
+                values = np.exp(-0.5 * np.square(lengths / bandwidth))
+            upper = sp.csr_array((values, (i, j)), shape=(n, n))
+            W = upper + upper.T
+        graph = replace(GraphLaplacian.from_weights(W, search=search, bandwidth=bandwidth), radii=radii)
         if bandwidth is not None and graph.n_isolated > MAX_ISOLATED * n:
             msg = (
                 f"NeighborGraph: {graph.n_isolated} of {n} rows have no edge, because all their weights are zero at "

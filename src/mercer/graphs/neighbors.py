@@ -13,16 +13,19 @@ import scipy.sparse as sp
 from mercer.engines import Report
 from mercer.engines.base import count_threads
 from mercer.errors import DataError, MercerWarning, MissingPackageError
-from mercer.neighbors import neighbor_index
+from mercer.neighbors import NeighborIndex, neighbor_index
+from mercer.neighbors.dense import DenseIndex
 from mercer.statistics.distinct import row_hashes
 
-__all__ = ["distances", "distinct_rows", "nearest_neighbors"]
+__all__ = ["distances", "distinct_rows", "nearest_neighbors", "radii_of", "self_tuned_weights"]
 
 Array = np.ndarray
-# From this number of rows on, "auto" is approximate: the cost of an exact search is quadratic. That of 10^5 rows with
-# 50 features, extrapolated from 93 microseconds of one core per query at 6 * 10^4 rows, is 16 seconds of one core, less
-# than the compilation of an approximate search.
+# From this number of rows on, "auto" may be approximate. Sparse rows are then always compared with all others; the cost
+# of dense ones depends on how many cells an exact search skips, which is estimated.
 MANY_ROWS = 100_000
+# Most rows that an exact search may compare with each row, on average, instead of a descent. A descent costs about as
+# much as 135,000 comparisons per row; see `search_cost`.
+MOST_COMPARED = 135_000
 # Least number of neighbors per row that nearest-neighbor descent maintains. It searches among the neighbors of
 # neighbors, and misses many if it maintains few: of the ten nearest neighbors of 20,000 normal rows with 20 features,
 # it finds 83 % if it maintains 11 neighbors and 99.7 % if it maintains 30, in the same time.
@@ -61,8 +64,9 @@ def nearest_neighbors(
         Number of neighbors of each row, less than n.
     search : {"auto", "exact", "approximate"}
         "exact" uses `mercer.neighbors`; "approximate" uses nearest-neighbor descent, which needs pynndescent. "auto" is
-        approximate for 100,000 rows or more if pynndescent is installed. The search is always exact if there are so
-        few rows that a descent would compare all pairs.
+        approximate if pynndescent is installed and there are 100,000 rows or more, which are sparse, or each of which
+        an exact search would compare with more than 135,000 others. The search is always exact if there are so few
+        rows that a descent would compare all pairs.
     seed : int
         Seed of the approximate search.
     n_jobs : int or None, default=None
@@ -95,8 +99,14 @@ def nearest_neighbors(
         raise DataError(msg)
     threads = count_threads(n_jobs)
     few = X.shape[0] <= max(count + 1, MIN_DESCENT_NEIGHBORS)
-    if few or not (search == "approximate" or (search == "auto" and installed and X.shape[0] >= MANY_ROWS)):
+    many = search == "auto" and installed and X.shape[0] >= MANY_ROWS
+    index: NeighborIndex | None = None
+    if few or not (search == "approximate" or (many and sp.issparse(X))):
         index = neighbor_index(X, search="exact", seed=seed, n_jobs=threads)
+        if many and isinstance(index, DenseIndex):
+            compared = index.rows_compared(X, count, seed=seed, n_jobs=threads)
+            index = index if compared <= MOST_COMPARED else None
+    if index is not None:
         found, _ = index.query(X, count, own=np.arange(X.shape[0]), n_jobs=threads, report=report)
         return found, "exact"
     X = near_zero(X)
@@ -115,13 +125,14 @@ def nearest_neighbors(
 
 def search_cost(n: int, d: int, *, search: Literal["auto", "exact", "approximate"]) -> float:
     """Return the approximate cost of `nearest_neighbors` in multiplications and additions, for displays of progress."""
-    installed = importlib.util.find_spec("pynndescent") is not None
-    if search == "approximate" or (search == "auto" and installed and n >= MANY_ROWS):
-        compiling = 0.0 if "pynndescent" in sys.modules else COMPILATION
-        return compiling + 150.0 * n * MIN_DESCENT_NEIGHBORS**2 * d
     # Cells that are too far from a row are skipped, which is nearly all of them if there are few features.
     # Far fewer columns than overflow the power make all rows candidates.
-    return float(n) * (d + 20) * min(n, 100 * np.sqrt(n) * 1.2 ** min(d, 200))
+    exact = float(n) * (d + 20) * min(n, 100 * np.sqrt(n) * 1.2 ** min(d, 200))
+    descent = 150.0 * n * MIN_DESCENT_NEIGHBORS**2 * d + (0.0 if "pynndescent" in sys.modules else COMPILATION)
+    if search == "approximate":
+        return descent
+    installed = importlib.util.find_spec("pynndescent") is not None
+    return min(exact, descent) if search == "auto" and installed and n >= MANY_ROWS else exact
 
 
 def lengths_over_distances(X: Any, found: Array) -> Array:
@@ -188,6 +199,19 @@ def distances(X: Any, i: Array, j: Array) -> Array:
         squares = gap.multiply(gap).sum(axis=1) if sp.issparse(gap) else np.einsum("ij,ij->i", gap, gap)
         out[part] = np.sqrt(np.asarray(squares).ravel())
     return out
+
+
+def radii_of(X: Any, found: Array) -> Array:
+    """Return the distance (n,) of each row from the farthest of its neighbors `found` (n, count); -1 is no neighbor."""
+    last = np.maximum((found >= 0).sum(axis=1) - 1, 0)
+    farthest = found[np.arange(len(found)), last]
+    return np.where(farthest >= 0, distances(X, np.arange(len(found)), np.maximum(farthest, 0)), 0.0)
+
+
+def self_tuned_weights(distances: Array, radii: Array) -> Array:
+    """Return exp(-4 r^2) for the ratios r of distances and radii, and one where a radius is zero."""
+    distances, radii = np.broadcast_arrays(distances, radii)
+    return np.exp(-4.0 * np.square(np.divide(distances, radii, out=np.zeros(radii.shape), where=radii > 0)))
 
 
 def distinct_rows(X: Any) -> Array | None:

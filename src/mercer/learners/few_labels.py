@@ -15,7 +15,7 @@ from mercer.data.targets import as_targets, has_target, label_codes, plain_label
 from mercer.engines import linear_values
 from mercer.errors import DataError, ParameterError
 from mercer.features import Features, rows_to_features
-from mercer.graphs import GraphBasis
+from mercer.graphs import GraphBasis, NeighborGraph
 from mercer.graphs.basis.extension import GraphFeatures
 from mercer.graphs.laplacian_graph import AllRows
 from mercer.kernels import Kernel
@@ -41,6 +41,7 @@ from mercer.solvers.few_labels.threshold_steps import Steps, Walk, class_shifts,
 from mercer.solvers.ridge.label_scores import LabeledFeatures, LabeledRows
 from mercer.solvers.ridge.paths import log_loss_scale
 from mercer.statistics import row_hashes
+from mercer.statistics.distinct import rank_hashes
 from mercer.statistics.sample import seed_of
 
 __all__ = ["FewLabelClassifier"]
@@ -59,6 +60,8 @@ MOST_STEP_FOLDS = 3
 MOST_CANDIDATES = 20_000
 PROCESS_NOISE = 0.1
 BLOCK_ROWS = 8192
+# Largest norm of the residual of an eigenvector. The span of the smoothest ones has a far smaller error.
+RESIDUAL = 1e-3
 
 
 @doc
@@ -74,9 +77,10 @@ class FewLabelClassifier(Classifier):
     Parameters
     ----------
     graph : LaplacianGraph or sparse matrix of shape (n, n), default=None
-        The graph of all rows, as in `GraphBasis`. None means ``NeighborGraph()``.
+        The graph of all rows, as in `GraphBasis`. None means ``NeighborGraph(weights="self_tuned")``.
     n_components : int, default=300
-        Number of eigenvectors of the graph.
+        Number of eigenvectors of the graph. If `strength` is "loo", labels may select a half, a quarter, and so on of
+        them, the smoothest ones, at least two per class.
     feature_map : BaseMap or None, default=None
         A map, such as ``Nystroem(Gaussian("median"), 1000)``, whose features join those of the graph. It helps if there
         are many labels, and labels change within clusters of rows. None means the graph only.
@@ -114,6 +118,8 @@ class FewLabelClassifier(Classifier):
         The selected settings.
     class_prior_ : ndarray of shape (K,) or None
         The fractions of the classes, if they are known.
+    n_components_ : int
+        Number of eigenvectors that are used.
     n_steps_ : int
         Number of threshold steps.
     transduction_ : ndarray of shape (n,) or None
@@ -250,7 +256,14 @@ class FewLabelClassifier(Classifier):
             raise ParameterError(msg)
         # Weights of eigenvectors are a part of the coefficients.
         basis = GraphBasis(
-            self.graph, self.n_components, 0.0, 1, normalize=False, random_state=random_state, n_jobs=self.n_jobs
+            NeighborGraph(weights="self_tuned") if self.graph is None else self.graph,
+            self.n_components,
+            0.0,
+            1,
+            normalize=False,
+            tol=RESIDUAL,
+            random_state=random_state,
+            n_jobs=self.n_jobs,
         )
         if self.feature_map is None:
             return basis
@@ -300,19 +313,24 @@ class FewLabelClassifier(Classifier):
         codes = label_codes(rows.y, labels)
         self.n_labeled_ = len(codes)
         first, weight = merged(keys, codes, rows.weight)
+        if self._basis()._rows is not None:
+            # Folds depend on the content of rows, so that neither order nor copies change what is selected.
+            order = np.lexsort((codes[first], rank_hashes(self._basis()._rows[nodes[first]])))
+            first, weight = first[order], weight[order]
         own_rows, own_codes = rows.index.astype(np.int64), codes
         rows = LabeledRows(rows.Z[first], rows.y[first], rows.index[first], weight)
         codes, labeled = codes[first], nodes[first]
         few = FewLabels.of(rows.Z, codes, len(labels), rows.weight)
         prior = self._prior(labels, codes, rows.weight)
         parts, basis = self._parts(rows.Z, rows.weight), self._basis()
-        selected = select(few, parts, self._grid(), seed)
+        selected = select(few, parts, self._grid(len(parts.values), len(labels)), seed)
         coef = fit_setting(few, parts, selected.setting)
         self.classes_, self.class_prior_ = labels, prior
         self.selected_ = selected
         setting = selected.setting
         self.strength_, self.power_ = setting.strength, setting.power
         self.balance_, self.alpha_ = setting.balance, setting.penalty
+        self.n_components_ = len(parts.values) if setting.components is None else setting.components
         self.left_out_loss_ = selected.loss
         self.coef_, self.node_values_, self.n_steps_ = coef.T.copy(), None, 0
         self._labeled_nodes_ = labeled
@@ -373,9 +391,12 @@ class FewLabelClassifier(Classifier):
 
     # ---- parts of the solution ------------------------------------------------------------------
 
-    def _grid(self) -> SettingGrid:
+    def _grid(self, n_components: int, n_labels: int) -> SettingGrid:
         """Return the candidates: single values where parameters are numbers."""
-        given: dict[str, tuple[float, ...]] = {}
+        given: dict[str, tuple[Any, ...]] = {}
+        if self.strength == "loo":
+            halves = [n_components >> i for i in range(1, n_components.bit_length())]
+            given["components"] = (None, *(half for half in halves if half >= 2 * n_labels))
         for name, value in (("strengths", self.strength), ("powers", self.power), ("penalties", self.alpha)):
             if value != "loo":
                 given[name] = (float(value),)
@@ -568,7 +589,7 @@ class FewLabelClassifier(Classifier):
             free = np.sort(rng.permutation(free)[:MOST_CANDIDATES])
         k = len(basis.eigenvalues_)
         parts = self._parts(np.zeros((1, k)), np.ones(1))
-        factors = parts.factors(self.strength_, self.power_, 1.0)[:k]
+        factors = parts.factors(self.strength_, self.power_, 1.0, self.n_components_)[:k]
         at = basis.features_.at_nodes
         scaled = [np.asarray(at(some), np.float64) * factors for some in (free, self._labeled_nodes_)]
         gram = np.zeros((k, k))

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+from scipy.spatial.distance import cdist
 
 from mercer.engines.base import Workers, workers
 from mercer.linalg.row_search import PANEL_ROWS, PackedRows, nearest_rows, pack_rows
 from mercer.neighbors.base import Queries
 
-__all__ = ["in_cells", "packed_centers", "search_cells"]
+__all__ = ["cells_within", "in_cells", "packed_centers", "search_cells"]
 
 Array = np.ndarray
 # With fewer rows than this there is one cell: visiting cells takes longer than comparing all rows.
@@ -82,6 +83,20 @@ def search_cells(
         return start + len(part)
 
     return team.in_order(fill, range(0, len(X), step))
+
+
+def cells_within(packed: PackedRows, X: Array, squares: Array) -> Array:
+    """Return which cells (m, n_cells) may have rows within the squared distances (m,) of queries.
+
+    These are the cells that an exact search compares with a query whose farthest neighbor has this distance: its ball,
+    and the plane between its center and that of the home of the query, are nearer.
+    """
+    reach = np.sqrt(squares)[:, None] * packed.scale
+    gaps = cdist(X.astype(np.float64) * packed.scale, packed.centers)
+    homes = gaps.argmin(axis=1)
+    between = cdist(packed.centers[homes], packed.centers)
+    nearest = gaps[np.arange(len(X)), homes][:, None]
+    return (gaps - packed.radii <= reach) & (gaps**2 - nearest**2 <= 2 * between * reach)
 
 
 def packed_centers(packed: PackedRows) -> PackedRows | None:

@@ -8,9 +8,9 @@ from typing import Literal
 import numpy as np
 
 from mercer.engines.base import Report, Workers, report_step, workers
-from mercer.linalg.row_search import PackedRows
+from mercer.linalg.row_search import PANEL_ROWS, PackedRows
 from mercer.neighbors.base import NeighborIndex, Queries
-from mercer.neighbors.cells import BLOCK_QUERIES, in_cells, packed_centers, search_cells
+from mercer.neighbors.cells import BLOCK_QUERIES, cells_within, in_cells, packed_centers, search_cells
 
 __all__ = ["DenseIndex"]
 
@@ -46,6 +46,34 @@ class DenseIndex(NeighborIndex):
     def _centers(self) -> PackedRows | None:
         """The centers of the cells, in which the nearest one of each query is searched; None if there is one cell."""
         return packed_centers(self._packed)
+
+    def rows_compared(self, rows: Array, count: int, *, seed: int = 0, n_jobs: int | None = None) -> float:
+        """Return the mean number of rows that an exact search compares with one of the rows of the index.
+
+        The estimate is that of a sample of the rows. Rows that are skipped within a cell are counted.
+
+        Parameters
+        ----------
+        rows : ndarray of shape (n, d)
+            The rows of the index.
+        count : int
+            Number of neighbors.
+        seed : int, default=0
+            Seed of the sample.
+        n_jobs : int or None, default=None
+            Number of threads; None means all cores.
+
+        Returns
+        -------
+        float
+        """
+        packed = self._packed
+        some = np.random.default_rng(seed).choice(len(rows), size=min(SAMPLED_ROWS, len(rows)), replace=False)
+        queries = Queries(rows[some], min(count, len(rows) - 1), some.astype(np.int64), None)
+        with workers(n_jobs) as team:
+            farthest = self._found(queries, 1.0, team)[:, -1]
+        sizes = np.add.reduceat(packed.order >= 0, packed.starts[:-1] * PANEL_ROWS)
+        return float((cells_within(packed, rows[some], farthest) @ sizes).mean())
 
     def _sufficient_reach(self, rows: Array, seed: int, team: Workers) -> float:
         """Return the least of `REACHES` that finds enough of the neighbors of sampled rows, or 1."""

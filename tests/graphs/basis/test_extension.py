@@ -55,3 +55,42 @@ def test_extension_of_eigenvectors_of_a_line_is_near_their_values():
     values, middle = basis.transform(X[::2]), basis.transform(X[1::2])
     between = (values[1:] + values[:-1]) / 2
     assert np.abs(middle - between)[5:-5].max() < 1e-3
+
+
+def test_nodes_of_which_a_row_would_be_a_neighbor_are_its_neighbors():
+    nodes, radii = np.array([[0.0], [1.0], [3.0], [7.0]]), np.array([1.0, 1.0, 2.0, 4.0])
+    row = np.array([[1.6]])
+    found, weights = Neighborhood(neighbor_index(nodes), 1, None, radii)(row)
+    assert found.tolist() == [[1, 2, 0]]
+    assert weights.tolist() == [[0.5, 0.5, 0.0]]
+    _, weights = Neighborhood(neighbor_index(nodes), 1, None, radii, self_tuned=True)(row)
+    raw = np.array([np.exp(-4.0) + np.exp(-4 * 0.6**2), np.exp(-4 * (1.4 / 2.0) ** 2), 0.0])
+    assert weights[0] == pytest.approx(raw / raw.sum())
+
+
+@pytest.mark.parametrize("weights", ["gaussian", "binary"])
+def test_weights_of_a_new_row_are_those_of_the_graph_to_which_it_is_added(weights):
+    rng = np.random.default_rng(3)
+    X, new = rng.normal(size=(300, 3)), rng.normal(size=(20, 3))
+    graph = NeighborGraph(6, weights, bandwidth=0.7)
+    neighborhood = GraphBasis(graph, 5).fit(X).features_.neighborhood
+    missed = total = 0
+    for row, found, weight in zip(new, *neighborhood(new), strict=True):
+        laplacian = graph.laplacian(np.vstack([X, row]))
+        expected = -laplacian.matrix[[300]].toarray()[0, :300] * np.sqrt(laplacian.degree[:300])
+        ours = np.zeros(300)
+        np.add.at(ours, found, weight)
+        beyond = np.setdiff1d(np.flatnonzero(expected), found)  # not searched
+        missed, total = missed + len(beyond), total + np.count_nonzero(expected)
+        expected[beyond] = 0.0
+        assert ours == pytest.approx(expected / expected.sum(), abs=1e-12)
+    assert missed <= 0.05 * total
+
+
+def test_far_rows_and_copies_have_finite_weights_with_self_tuned_weights():
+    X = np.random.default_rng(0).normal(size=(200, 3))
+    neighborhood = GraphBasis(NeighborGraph(5, "self_tuned"), 10).fit(X).features_.neighborhood
+    found, weights = neighborhood(np.vstack([X[:3], [[1e6, 0.0, 0.0]]]))
+    assert found[:3, 0].tolist() == [0, 1, 2]
+    assert neighborhood.copies(weights).tolist() == [True, True, True, False]
+    assert weights.sum(axis=1) == pytest.approx(np.ones(4))

@@ -7,6 +7,7 @@ import pytest
 
 from mercer.solvers.few_labels.selection import (
     MANY_PENALTIES,
+    PENALTIES,
     FewLabels,
     Parts,
     Setting,
@@ -14,6 +15,7 @@ from mercer.solvers.few_labels.selection import (
     balanced_folds,
     coefficients,
     fit_setting,
+    largest_eigenvalue,
     left_out_values,
     raw_gram,
     row_losses,
@@ -150,3 +152,33 @@ def test_coefficients_from_a_gram_matrix_without_factors_are_equal(m, D):
         strict=True,
     ):
         assert from_gram == pytest.approx(coef, abs=1e-10)
+
+
+def test_the_largest_eigenvalue_of_a_large_gram_matrix_is_that_of_a_dense_decomposition():
+    Z = np.random.default_rng(0).normal(size=(900, 600))
+    assert largest_eigenvalue(Z.T @ Z) == pytest.approx(np.linalg.norm(Z, 2) ** 2, rel=1e-9)
+    assert largest_eigenvalue(np.zeros((600, 600))) > 0
+
+
+def test_labels_select_a_prefix_of_the_eigenvectors():
+    """The last eigenvectors are noise that is as large as the first ones: power and strength cannot remove it."""
+    rng = np.random.default_rng(0)
+    codes = np.arange(60) % 3
+    signal, noise = np.eye(3)[codes] + 0.1 * rng.normal(size=(60, 3)), 3.0 * rng.normal(size=(60, 9))
+    labels = FewLabels.of(np.hstack([signal, noise]), codes, 3, np.ones(60))
+    parts = Parts(np.concatenate([[0.0], np.full(11, 0.1)]), 12, np.ones(12), connected=False)
+    found = select(labels, parts, SettingGrid(components=(None, 6, 3)))
+    assert found.setting.components == 3
+    factors = parts.factors(1.0, 1.0, 1.0, 3)
+    assert (factors[3:] == 0).all()
+    assert np.square(factors).sum() == pytest.approx(1.0)
+    assert found.loss < select(labels, parts, SettingGrid()).loss
+
+
+@pytest.mark.parametrize("balances", [(0.0,), (0.0, 0.5, 1.0)])
+def test_a_search_on_all_labels_may_leave_the_compared_candidates(balances, monkeypatch):
+    labels, parts = learned_slowly(600)
+    monkeypatch.setattr("mercer.solvers.few_labels.selection.MOST_COMPARED", 100)
+    found = select(labels, parts, SettingGrid(penalties=PENALTIES, balances=balances, components=(None, 2)))
+    assert found.setting.penalty in MANY_PENALTIES
+    assert 0 < found.loss < np.log(3)

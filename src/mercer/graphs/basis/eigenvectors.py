@@ -38,11 +38,15 @@ MOST_DENSE_NODES = 16_000
 # wanted eigenvalue and the last one of the block determines the degree of the filter.
 EXTRA_FRACTION = 0.15
 LEAST_EXTRA = 12
-# Smallest and largest degree of a filter, and the reduction of unwanted vectors that a filter aims at. A larger
-# reduction would lose digits, since the filtered vectors become nearly dependent.
+# Smallest and largest degree of a filter, and the largest reduction of unwanted vectors that a filter aims at. It aims
+# at more than the tolerance needs, by this factor.
 LEAST_DEGREE = 8
 MOST_DEGREE = 120
-REDUCTION = 1e4
+MOST_REDUCTION = 1e4
+MORE = 10.0
+# Rounding error, relative to what the last wanted vector retains of a filtered vector. Filters magnify the smoothest
+# vector the most, and all other directions would be lost if the degree were larger.
+MOST_ROUNDING = 0.01
 MOST_ITERATIONS = 30
 # Number of columns that are multiplied by the Laplacian together, and of rows per task of one thread.
 PANEL_COLUMNS = 32
@@ -220,11 +224,10 @@ class _Iteration:
         rng = np.random.default_rng(self.options.seed)
         V = rng.standard_normal((self.n, self.width), dtype=self.options.dtype)
         lowest, cut = self._cut(rng)
-        degree = MOST_DEGREE // 3
+        degree = self._degree(lowest, cut, cut, 1.0)
         values, residuals, previous = np.zeros(self.width), np.full(self.width, np.inf), np.inf
         for iteration in range(1, MOST_ITERATIONS + 1):
             self._filter(V, degree, lowest, cut)
-            self._project(V)
             self._orthonormalize(V)
             values, residuals = self._rotate(V)
             worst = float(residuals[: self.wanted].max(initial=0.0))
@@ -233,7 +236,8 @@ class _Iteration:
                 break
             previous = worst
             lowest, cut = float(values[0]), float(values[-1])
-            degree = self._degree(values[self.wanted - 1], cut)
+            last = float(values[self.wanted - 1])
+            degree = self._degree(lowest, last, cut, min(1.0, worst / max(last, 1e-8)))
         else:
             msg = (
                 f"GraphBasis: the eigenvectors of the graph have residuals up to {worst:.2g} after "
@@ -248,10 +252,17 @@ class _Iteration:
         left_out = float(values[self.wanted]) if self.width > self.wanted else np.inf
         return Eigenvectors(found, vectors, worst, left_out)
 
-    def _degree(self, last: float, cut: float) -> int:
-        """Return the degree of a filter that reduces unwanted vectors by `REDUCTION` compared with the last wanted."""
-        gap = 2 * max(cut - last, 1e-8) / (2.0 - cut)
-        return int(np.clip(np.arccosh(REDUCTION) / np.arccosh(1 + gap), LEAST_DEGREE, MOST_DEGREE))
+    def _degree(self, lowest: float, last: float, cut: float, error: float) -> int:
+        """Return the degree of a filter that reduces unwanted vectors as much as the tolerance needs, and some more.
+
+        The degree is less if otherwise the smoothest vector, of which each vector has the part `error`, would be
+        magnified so much that of the last wanted one only rounding remained.
+        """
+        growth, least = (np.arccosh(1 + 2 * max(cut - value, 1e-8) / (2.0 - cut)) for value in (last, lowest))
+        retained = np.log(MOST_ROUNDING / (np.finfo(self.options.dtype).eps * error))
+        most = retained / max(least - growth, 1e-8)
+        reduction = np.clip(MORE * error / self.options.tol, MORE, MOST_REDUCTION)
+        return int(np.clip(min(np.arccosh(reduction) / growth, most), LEAST_DEGREE, MOST_DEGREE))
 
     def _cut(self, rng: np.random.Generator) -> tuple[float, float]:
         """Return estimates of the smallest eigenvalue and of the largest one of the block.
@@ -349,11 +360,15 @@ class _Iteration:
         self.team.run(apply, range(0, self.n, BLOCK_ROWS))
 
     def _orthonormalize(self, V: Array) -> None:
-        """Make the columns of V orthonormal, by inverse roots of their Gram matrix, which are applied twice."""
+        """Make the columns of V orthonormal, and orthogonal to the null space.
+
+        Inverse roots of their Gram matrix are applied twice, or three times in float32.
+        """
         eps = float(np.finfo(V.dtype).eps)
         norms = np.sqrt(np.einsum("ij,ij->j", V, V, dtype=np.float64))
         V /= np.maximum(norms, np.finfo(V.dtype).tiny).astype(V.dtype)
         for _ in range(2 if V.dtype == np.float64 else 3):
+            self._project(V)  # again after each pass, which scales up what rounding has left of the null space
             values, vectors = np.linalg.eigh(self._gram(V))
             # Directions below rounding are noise; they are scaled up, and a later pass makes them orthonormal.
             self._times(V, vectors / np.sqrt(np.maximum(values, 10 * eps * values[-1])))

@@ -14,6 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.features import Features
+from mercer.graphs.neighbors import self_tuned_weights
 from mercer.neighbors.base import NeighborIndex
 
 __all__ = ["GraphFeatures", "Neighborhood"]
@@ -25,6 +26,9 @@ NEGLIGIBLE = 1e-6
 # Least factor 1 - eigenvalue by which the mean over neighbors is divided. Eigenvectors of larger eigenvalues change
 # sign from neighbor to neighbor, and the quotient would magnify what is random in the mean.
 LEAST_DIVISOR = 0.5
+# Nodes that are searched for a row, in units of the number of its neighbors: some of those beyond its nearest ones
+# would have it as a neighbor.
+SEARCHED = 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,17 +40,27 @@ class Neighborhood:
     index : NeighborIndex
         The nodes.
     count : int
-        Number of neighbors of a row.
+        Number of nearest nodes of a row that are its neighbors.
     bandwidth : float or None
-        Bandwidth of Gaussian weights; None for equal weights.
+        Bandwidth of Gaussian weights; None for other weights.
+    radii : ndarray of shape (n,) or None, default=None
+        Distance of each node from the farthest of its own nearest nodes. Nodes that are nearer to a row than this are
+        its neighbors, too, as in a graph in which two nodes have an edge if one of them is a nearest neighbor of the
+        other. None: only the nearest nodes of a row are its neighbors.
+    self_tuned : bool, default=False
+        Whether weights are relative to the distances from farthest neighbors; needs `radii`.
     """
 
     index: NeighborIndex
     count: int
     bandwidth: float | None
+    radii: Array | None = None
+    self_tuned: bool = False
 
     def __call__(self, X: Any) -> tuple[Array, Array]:
         """Return the neighbors of rows, and their weights, which sum to one.
+
+        The neighbors are among the `SEARCHED` times `count` nearest nodes.
 
         Parameters
         ----------
@@ -55,22 +69,28 @@ class Neighborhood:
 
         Returns
         -------
-        indices : ndarray of shape (m, count)
+        indices : ndarray of shape (m, c)
             Indices of nodes. Neighbors at equal distances are sorted by index.
-        weights : ndarray of shape (m, count)
+        weights : ndarray of shape (m, c)
             Weights >= 0. A row that is a node, or a near copy of one, has this node as its only neighbor.
         """
         if sp.issparse(X) != self.index.sparse:  # a fit to sparse rows, and queries that are dense, or the reverse
             X = X.toarray() if sp.issparse(X) else sp.csr_array(X)
-        found, distances = self.index.query(X, self.count, n_jobs=1)
-        if self.bandwidth is None:
-            weights = np.ones_like(distances)
+        searched = self.count if self.radii is None else min(SEARCHED * self.count, self.index.n_rows)
+        found, distances = self.index.query(X, searched, n_jobs=1)
+        farthest = distances[:, self.count - 1, None]
+        radii = np.zeros_like(distances) if self.radii is None else self.radii[found]
+        nearest, back = np.arange(searched) < self.count, distances < radii
+        if self.self_tuned:
+            weights = nearest * self_tuned_weights(distances, farthest) + back * self_tuned_weights(distances, radii)
+        elif self.bandwidth is None:
+            weights = (nearest | back).astype(float)
         else:
             # Relative to the nearest neighbor, so that the weights of far rows do not all underflow.
             squares = np.square(distances / self.bandwidth)
-            weights = np.exp(-0.5 * (squares - squares[:, :1]))
+            weights = (nearest | back) * np.exp(-0.5 * (squares - squares[:, :1]))
         weights[found < 0] = 0.0
-        copies = distances[:, 0] <= NEGLIGIBLE * distances[:, -1]
+        copies = distances[:, 0] <= NEGLIGIBLE * farthest[:, 0]
         weights[copies, 1:] = 0.0
         weights /= weights.sum(axis=1, keepdims=True)
         return np.maximum(found, 0), weights

@@ -350,7 +350,8 @@ def neighborhood_of(
     search: Literal["exact", "approximate"] = "exact" if n <= MOST_EXACT_ROWS else "approximate"
     index = neighbor_index(nodes, search=search, seed=seed % 2**32, n_jobs=n_jobs)
     if isinstance(graph, NeighborGraph):
-        return Neighborhood(index, min(graph.n_neighbors, n), laplacian.bandwidth)
+        self_tuned = graph.weights == "self_tuned"
+        return Neighborhood(index, min(graph.n_neighbors, n), laplacian.bandwidth, laplacian.radii, self_tuned)
     count = min(DEFAULT_NEIGHBORS, n)
     some = np.unique(np.linspace(0, n - 1, min(n, BANDWIDTH_NODES)).astype(int))
     _, distances = index.query(nodes[some], count, own=some, n_jobs=n_jobs)

@@ -20,9 +20,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
+from typing import Any
 
 import numpy as np
 import scipy.linalg
+import scipy.sparse.linalg
 from scipy import special
 
 from mercer.solvers.ridge.paths import log_loss_scale
@@ -48,6 +50,8 @@ STANDARD_ERRORS = 2.0
 # Of more labels than this, a sample is used to compare all candidates. The more labels there are, the less the graph
 # adds to the other features, so that the result is where a search on all labels begins.
 MOST_COMPARED = 1000
+# Order of a Gram matrix up to which its largest eigenvalue is computed by a dense decomposition.
+MOST_DENSE = 500
 
 
 @dataclass(frozen=True)
@@ -64,12 +68,15 @@ class Setting:
         The weight of the kernel of the graph, from 0 to 1; that of the other map is one minus it.
     penalty : float
         The ridge penalty, relative to the largest eigenvalue of the weighted Gram matrix of the labeled rows.
+    components : int or None, default=None
+        Number of eigenvectors that are used, the smoothest ones; None means all.
     """
 
     strength: float
     power: float
     balance: float
     penalty: float
+    components: int | None = None
 
 
 @dataclass(frozen=True)
@@ -80,6 +87,7 @@ class SettingGrid:
     powers: tuple[float, ...] = POWERS
     balances: tuple[float, ...] = (1.0,)
     penalties: tuple[float, ...] = PENALTIES
+    components: tuple[int | None, ...] = (None,)
 
     def default(self) -> Setting:
         """Return the candidate that is used if labels cannot decide: the values nearest to the defaults."""
@@ -92,15 +100,17 @@ class SettingGrid:
             nearest(self.powers, DEFAULT_POWER),
             nearest(self.balances, DEFAULT_BALANCE),
             nearest(self.penalties, DEFAULT_PENALTY),
+            self.components[0],
         )
 
-    def weights(self) -> Iterator[tuple[float, float, float]]:
-        """Yield all combinations of strength, power and balance that differ."""
+    def weights(self) -> Iterator[Setting]:
+        """Yield all combinations of strength, power, balance and components that differ, with the first penalty."""
         for balance in self.balances:
             if balance == 0:
-                yield self.strengths[0], self.powers[0], 0.0
+                yield Setting(self.strengths[0], self.powers[0], 0.0, self.penalties[0], self.components[0])
             else:
-                yield from ((s, c, balance) for s, c in product(self.strengths, self.powers))
+                for strength, power, components in product(self.strengths, self.powers, self.components):
+                    yield Setting(strength, power, balance, self.penalties[0], components)
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,9 +144,11 @@ class Parts:
         positive = self.values[self.values > 1e-9]
         return float(positive.min()) if positive.size else 1.0
 
-    def factors(self, strength: float, power: float, balance: float) -> Array:
+    def factors(self, strength: float, power: float, balance: float, components: int | None = None) -> Array:
         """Return the factors (D,) by which components are multiplied; both kernels have the mean k(x, x) = 1."""
         squares = 1.0 / (1.0 + strength * (self.values / self.first_value) ** power)
+        if components is not None:
+            squares[components:] = 0.0
         if self.connected and len(squares) > 1:
             squares[0] = 0.0
         out = np.empty(self.n_components)
@@ -254,20 +266,24 @@ def select(labels: FewLabels, parts: Parts, grid: SettingGrid, seed: int = 0) ->
     if len(labels) > MOST_COMPARED:
         rows = np.random.default_rng(seed).permutation(len(labels))[:MOST_COMPARED]
         some = FewLabels.of(labels.Z[rows], labels.codes[rows], labels.n_labels, labels.weight[rows])
+    compared = grid if some is labels else replace(grid, components=grid.components[:1])
     folds = balanced_folds(some.codes, seed)
     losses: dict[Setting, Array] = {}
-    for strength, power, balance in grid.weights():
-        predicted = left_out_values(some, parts.factors(strength, power, balance), grid.penalties, folds)
+    for weights in compared.weights():
+        predicted = left_out_values(some, factors_of(parts, weights), grid.penalties, folds)
         for penalty, values in zip(grid.penalties, predicted, strict=True):
-            losses[Setting(strength, power, balance, penalty)] = row_losses(values, some.codes)
+            losses[replace(weights, penalty=penalty)] = row_losses(values, some.codes)
     best = better_than(default, losses, some.weight)
     if some is not labels:
         best = _refined(labels, parts, best, grid, seed)
     values = next(left_out_values(some, factors_of(parts, best), (best.penalty,), folds))
-    mean = {setting: float(some.weight @ loss) / len(some) for setting, loss in losses.items()}
+
+    def mean(loss: Array) -> float:
+        return float(some.weight @ loss) / len(some)
+
     left_out = values if some is labels else None
-    nearest = replace(best, penalty=min(grid.penalties, key=lambda p: abs(np.log(p / best.penalty))))
-    return Selected(best, mean.get(best, mean[nearest]), mean.get(default, np.nan), left_out, len(losses))
+    default_loss = mean(losses[default]) if default in losses else np.nan  # it is not if balance is zero
+    return Selected(best, mean(row_losses(values, some.codes)), default_loss, left_out, len(losses))
 
 
 def better_than(default: Setting, losses: dict[Setting, Array], weight: Array) -> Setting:
@@ -285,7 +301,7 @@ def better_than(default: Setting, losses: dict[Setting, Array], weight: Array) -
 
 def factors_of(parts: Parts, setting: Setting) -> Array:
     """Return the factors of the components for a setting."""
-    return parts.factors(setting.strength, setting.power, setting.balance)
+    return parts.factors(setting.strength, setting.power, setting.balance, setting.components)
 
 
 def row_losses(values: Array, codes: Array) -> Array:
@@ -321,7 +337,7 @@ def left_out_values(labels: FewLabels, factors: Array, penalties: Sequence[float
             rows = np.flatnonzero(folds == fold)
             hat = (basis[rows] * shares) @ basis[rows].T
             # The values without these rows: (I - H)^-1 (fitted - H y). The scale of a large penalty is restored.
-            out[rows] = scipy.linalg.solve(np.eye(len(rows)) - hat, fitted[rows] - hat @ targets[rows])
+            out[rows] = np.linalg.solve(np.eye(len(rows)) - hat, fitted[rows] - hat @ targets[rows])
         yield out / root * (1 + penalty)
 
 
@@ -343,17 +359,18 @@ def _refined(labels: FewLabels, parts: Parts, setting: Setting, grid: SettingGri
             losses[candidate] = float(held.weight @ row_losses(held.Z @ coef, held.codes))
         return losses[candidate]
 
-    moves = {
+    moves: dict[str, Sequence[Any]] = {
         "penalty": MANY_PENALTIES if grid.penalties == PENALTIES else grid.penalties,
         "balance": MANY_BALANCES if grid.balances == BALANCES else grid.balances,
         "power": MANY_POWERS if grid.powers == POWERS else grid.powers,
         "strength": grid.strengths,
+        "components": grid.components,
     }
     before = None
     while setting != before:
         before = setting
         for name, values in moves.items():
-            if setting.balance == 0 and name in ("power", "strength"):
+            if setting.balance == 0 and name in ("power", "strength", "components"):
                 continue  # without the graph, they have no effect
             best = min((replace(setting, **{name: value}) for value in values), key=loss)
             setting = best if loss(best) < loss(setting) else setting
@@ -397,7 +414,11 @@ def coefficients(
 def largest_eigenvalue(gram: Array) -> float:
     """Return the largest eigenvalue of a Gram matrix, not less than the smallest positive float."""
     n = len(gram)
-    value = scipy.linalg.eigvalsh(gram, subset_by_index=[n - 1, n - 1], check_finite=False)[0]
+    if n <= MOST_DENSE or not gram.any():
+        value = scipy.linalg.eigvalsh(gram, subset_by_index=[n - 1, n - 1], check_finite=False)[0]
+    else:
+        start = np.random.default_rng(0).standard_normal(n)
+        value = scipy.sparse.linalg.eigsh(gram, 1, v0=start, return_eigenvectors=False)[0]
     return max(float(value), np.finfo(float).tiny)
 
 
