@@ -12,6 +12,9 @@ the paired differences of rows, over all splits:
   training rows at most, which the output says where it is less than all,
 - ridge: `KernelRidgeClassifier` on the same features.
 
+With `--components`, the features are landmarks of a Matern kernel with the median distance of standardized columns (of
+usps: as given) as its lengthscale, which is not tuned: a cheap comparison of all but the SVC.
+
     OMP_NUM_THREADS=1 python benchmarks/process_classifier.py --data DIR [--seeds 5] [--rows 0] [--datasets adult ...]
 
 DIR holds adult.npz, spambase.npz, letter.npz and usps.npz. `--rows` limits the training rows; 0 means all, less a
@@ -35,7 +38,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
-from mercer import GaussianProcessClassifier, KernelLogisticRegression, KernelRidgeClassifier, Matern
+from mercer import GaussianProcessClassifier, KernelLogisticRegression, KernelRidgeClassifier, Matern, Nystroem
 
 DATA = ("adult", "spambase", "letter", "usps")
 FIGURES = ("log loss", "accuracy", "calibration error", "seconds")
@@ -100,9 +103,16 @@ def measure(path: Path, seed: int, arguments: argparse.Namespace) -> dict[str, d
     """Return the figures of all contenders on one split."""
     X, y, X_test, y_test = split(path, seed, arguments.rows)
     raw = path.stem == "usps"
+    feature_map = Matern(2.5, "median") if raw else None
+    if arguments.components:
+        mean, scale = (0.0, 1.0) if raw else (X.mean(axis=0), X.std(axis=0))
+        scale = np.where(scale > 0, scale, 1.0)
+        X, X_test = (X - mean) / scale, (X_test - mean) / scale
+        feature_map = Nystroem(Matern(2.5, "median"), arguments.components, random_state=seed)
+    tuning = None if arguments.components else "shared" if raw else arguments.tuning
     process = GaussianProcessClassifier(
-        Matern(2.5, "median") if raw else None,
-        lengthscale_tuning="shared" if raw else arguments.tuning,
+        feature_map,
+        lengthscale_tuning=tuning,
         tune_rows=arguments.tune_rows,
         random_state=seed,
     )
@@ -111,6 +121,8 @@ def measure(path: Path, seed: int, arguments: argparse.Namespace) -> dict[str, d
     out["mercer"] = figures(process, X_test, y_test, seconds)
     for name, kind in (("logistic", KernelLogisticRegression), ("ridge", KernelRidgeClassifier)):
         out[name] = figures(*with_test(timed(kind(process.feature_map_, random_state=seed), X, y), X_test, y_test))
+    if "SVC" in arguments.without:
+        return out
     count = min(len(X), arguments.svc_rows)
     fitted, seconds = svc(X[:count], y[:count], raw)
     out["SVC" if count == len(X) else f"SVC on {count}"] = figures(fitted, X_test, y_test, seconds)
@@ -132,6 +144,8 @@ def main() -> None:
     parser.add_argument("--svc-rows", type=int, default=6000)
     parser.add_argument("--tuning", default="ard")
     parser.add_argument("--tune-rows", type=int, default=3000)
+    parser.add_argument("--components", type=int, default=0, help="landmarks of a kernel that is not tuned")
+    parser.add_argument("--without", nargs="*", default=(), choices=("SVC",), help="contenders to leave out")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     print(f"{'data':<10}{'':<14}" + "".join(f"{figure:>20}" for figure in FIGURES), flush=True)

@@ -15,8 +15,8 @@ from sklearn.linear_model import LinearRegression
 from mercer import DataError, KernelClassifier, KernelRegressor, ParameterError
 from mercer.automatic import models
 from mercer.automatic import search as search_module
-from mercer.automatic.copies import without_copies
 from mercer.engines.base import OutOfTimeError
+from mercer.solvers.copies import without_copies
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -178,6 +178,30 @@ def test_few_rows(n):
     predicted, std = KernelRegressor(random_state=0).fit(X, y).predict(X, return_std=True)
     assert np.isfinite(predicted).all()
     assert np.isfinite(std).all()
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("n", [2, 3])
+def test_copies_of_two_or_three_rows(n):
+    X = np.repeat(np.arange(float(n))[:, None], 6, axis=0)
+    y = X[:, 0] + 0.1 * np.random.default_rng(0).normal(size=len(X))
+    assert KernelRegressor(random_state=0).fit(X, y).predict(X[::6]) == pytest.approx(np.arange(n), abs=0.3)
+
+
+@pytest.mark.parametrize("n", [12, 19])
+def test_few_rows_of_a_line_are_predicted_by_a_line_with_honest_intervals(n):
+    # Metrics are not learned from so few rows. An interpolating kernel has intervals that hold a tenth of new targets.
+    covered, explained = [], []
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(300, 3))
+        y = X[:, 0] + 0.5 * X[:, 1] + 0.3 * rng.normal(size=300)
+        model = KernelRegressor(random_state=0).fit(X[:n], y[:n])
+        low, high = model.predict_interval(X[n:]).T
+        covered.append(np.mean((low <= y[n:]) & (y[n:] <= high)))
+        explained.append(model.score(X[n:], y[n:]))
+    assert np.mean(covered) > 0.75
+    assert np.mean(explained) > 0.85  # the noise leaves 0.93
 
 
 def test_equal_rows_predict_their_mean():

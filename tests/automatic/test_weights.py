@@ -5,8 +5,10 @@ import pytest
 from scipy import special
 from scipy.optimize import minimize
 
-from mercer.automatic.search import without_negligible
+from mercer.automatic.search import Attempt, Effort, Option, Rows, more_near_rows, weighted, without_negligible
 from mercer.automatic.weights import label_weights, label_weights_and_offsets, number_weights
+from mercer.kernels import Gaussian, Matern
+from mercer.tables.column_functions import PlainColumns
 
 
 def test_number_weights_minimize_the_squared_error():
@@ -104,3 +106,50 @@ def test_lines_and_the_last_member_are_not_left_out():
     loss = least_squares_loss(np.stack([targets + 0.1, targets + 0.1]), targets)
     assert without_negligible([0, 1], [False, True], loss) == [0, 1]
     assert len(without_negligible([0, 1], [False, False], loss)) == 1
+
+
+def found_with_two_kinds(predictions, targets, n_parts, members):
+    """Return what a search finds if two kinds of metrics predict the same rows in some parts."""
+    rows = Rows(np.zeros((len(targets), 2)), targets, None, labels=False)
+    attempts = []
+    for part, held in enumerate(np.array_split(np.arange(len(targets)), n_parts)):
+        options = tuple(
+            Option(kernel, name, "diagonal", float(np.mean(np.square(values[held] - targets[held]))), values[held])
+            for kernel, name, values in zip(
+                (Gaussian(), Matern(0.5)), ("Gaussian", "Matern 0.5"), predictions, strict=True
+            )
+        )
+        plain = PlainColumns.unchanged(2)
+        attempts.append(
+            Attempt(
+                "spread", plain, part, len(targets), options, np.ones(len(held)), targets[held], np.ones(len(held)), 1.0
+            )
+        )
+    found = weighted(attempts, attempts, rows, Effort(len(targets), n_parts, members))
+    return [member.name.split(",")[0] for member in found.members]
+
+
+def test_kinds_that_differ_are_kept_however_many_parts_there_are():
+    rng = np.random.default_rng(0)
+    targets = rng.normal(size=(640, 1))
+    different = targets + 0.3 * rng.normal(size=(2, 640, 1))
+    for n_parts, members, of_each in [(1, 4, 1), (4, 6, 3), (16, 8, 4), (16, 2, 1)]:
+        assert sorted(found_with_two_kinds(different, targets, n_parts, members)) == (
+            ["Gaussian"] * of_each + ["Matern 0.5"] * of_each
+        )
+    # The twin: of two kinds with equal predictions only one is kept, and all members are parts of it.
+    equal = np.stack([different[0], different[0]])
+    assert len(set(found_with_two_kinds(equal, targets, 16, 8))) == 1
+    assert len(found_with_two_kinds(equal, targets, 16, 8)) == 8
+
+
+@pytest.mark.parametrize("d", [32, 57, 100, 284, 500, 4096])
+def test_more_near_rows_of_wide_rows_cost_a_bounded_number_of_products(d):
+    def products(k):
+        return k * k * d + k**3 / 3  # distances between near rows, and the factorization of their kernel matrix
+
+    chosen = more_near_rows(d)
+    assert 64 <= chosen <= 192
+    assert chosen == 64 or products(chosen) <= 5e6
+    # It is the largest such number: the next one is too many, or costs more.
+    assert chosen == 192 or products(chosen + 16) > 5e6

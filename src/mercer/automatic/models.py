@@ -17,7 +17,6 @@ from sklearn.pipeline import Pipeline
 
 from mercer._docs import PARAGRAPHS, doc
 from mercer.automatic import tables
-from mercer.automatic.copies import without_copies
 from mercer.automatic.search import (
     EXACT_ROWS,
     FEW_ROWS,
@@ -65,6 +64,7 @@ from mercer.parameters import (
     check_parameters,
     new_of_known_names,
 )
+from mercer.solvers.copies import without_copies
 from mercer.solvers.local.near_rows import unit_of
 from mercer.statistics import RowSample, row_hashes
 from mercer.statistics.sample import seed_of

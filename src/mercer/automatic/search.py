@@ -20,6 +20,7 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 from scipy import special
+from scipy.spatial.distance import pdist
 from threadpoolctl import threadpool_limits
 
 from mercer.automatic.trials import Trial
@@ -60,18 +61,24 @@ MOST_COLUMNS = 4096
 # so many of them; otherwise they are those that the search of a metric compares with.
 FEW_ROWS = 5000
 HELD_ROWS = 4000
-# Least number of distinct rows for which metrics are learned.
-LEAST_ROWS = 20
+# Least number of rows for a search, and of distinct rows for which metrics are learned. With fewer, kernels have one
+# lengthscale, the best of some multiples of the median distance, and each part holds out another share of all rows.
+FEWEST_ROWS, LEAST_ROWS = 5, 20
+LENGTHSCALES = (0.5, 1.0, 2.0, 4.0, 8.0)
+MOST_FOLDS = 4  # number of these shares
 # A scaling is dropped after the first round if its loss is higher by this many standard errors, and by this share.
 CLEARLY, BY_SHARE = 1.0, 0.01
-# Members of less weight are left out. So are members without which the loss is higher by less than this share, since
-# each costs time in the fit and in every prediction; but not exact ones, which cost little.
+# Candidates of less weight are left out. So are those without which the loss is higher by less than this share, since
+# each member costs time in the fit and in every prediction, and takes the place of what other parts have learned.
 LEAST_WEIGHT = 0.08
 NEGLIGIBLE = 0.005
 # Number of near rows of a prediction; and a larger one that is used for labels of rows with at least so many columns if
 # it lowers the loss by this share. The model then has fewer members, so that predictions are as fast.
 NEAR_ROWS, MORE_NEAR_ROWS = 64, 192
 MANY_COLUMNS, NEAR_GAIN, FEW_MEMBERS = 32, 0.02, 2
+# Largest number of products of a prediction with more near rows, and the step between their numbers. A core computes
+# about 25 products per nanosecond, so that two cores predict 5000 rows per second with two members.
+MOST_NEAR_PRODUCTS, NEAR_STEP = 5e6, 16
 # Number of rows up to which members are fitted exactly, without landmarks.
 EXACT_ROWS = 1500
 # A line is computed from second moments if there are more rows than this multiple of the number of columns.
@@ -216,7 +223,7 @@ def least_error(options: Sequence[Option]) -> float:
 def scalings_for(rows: Rows) -> tuple[Scaling, ...]:
     """Return the scalings of columns for which metrics are learned."""
     d = rows.X.shape[1]
-    if sp.issparse(rows.X):
+    if sp.issparse(rows.X) or len(rows) < LEAST_ROWS:
         return ("spread",)
     wide: tuple[Scaling, ...] = ("components",) if d >= LEAST_WIDE else ()
     if d > MOST_RANKED:
@@ -253,7 +260,7 @@ def search(
     Found or None
         None if there are too few different rows for a search, or if they have too many columns.
     """
-    if len(rows) < LEAST_ROWS or (sp.issparse(rows.X) and rows.X.shape[1] > MOST_COLUMNS):
+    if len(rows) < FEWEST_ROWS or (sp.issparse(rows.X) and rows.X.shape[1] > MOST_COLUMNS):
         return None
     columns = {name: scaled_columns(name, rows.X, rows.weight) for name in scalings_for(rows)}
     if "ranks" in columns and len(columns["ranks"].names) == len(columns["spread"].names):
@@ -263,7 +270,7 @@ def search(
         return None
     names = list(columns)
     # Sums of functions of single columns cost little, so they are tried with all rows.
-    if not sp.issparse(rows.X) and rows.X.shape[1] <= MOST_RANKED:
+    if not sp.issparse(rows.X) and rows.X.shape[1] <= MOST_RANKED and len(rows) >= LEAST_ROWS:
         columns["ramps"] = scaled_columns("ramps", rows.X, rows.weight)
     last = min(len(rows), effort.rows)
     tried: list[Attempt] = []
@@ -334,14 +341,19 @@ def one_attempt(
     full = 1 < X.shape[1] <= FULL_UP_TO
     report = Stages("", partial(progress.update, number))
     n = len(X)
-    profiles = () if name_of_scaling == "ramps" else profiles_for(n)
+    few = n < LEAST_ROWS
+    profiles = () if name_of_scaling == "ramps" or few else profiles_for(n)
     if profiles:
         report.plan(search_costs(profiles, n, X.shape[1], full=full))
     # A metric of many parameters also fits the rows near those it is compared on. The rule must be the same for all
     # scalings, whose predictions of the same rows are compared.
     strangers = n <= FEW_ROWS or rows.X.shape[1] >= MANY_COLUMNS
-    count = min(HELD_ROWS if strangers else COMPARED_ROWS, max(1, int(HELD_SHARE * n)))
-    held = np.sort(np.random.default_rng(seed).choice(n, count, replace=False))
+    if few:
+        folds = min(MOST_FOLDS, n)
+        held = np.arange(part % folds, n, folds)
+    else:
+        count = min(HELD_ROWS if strangers else COMPARED_ROWS, max(1, int(HELD_SHARE * n)))
+        held = np.sort(np.random.default_rng(seed).choice(n, count, replace=False))
     others = np.setdiff1d(np.arange(n), held)
     used = others if strangers else np.arange(n)
     learned: list[tuple[MetricTrial, TunedMetric]] = []
@@ -380,9 +392,10 @@ def one_attempt(
         return Option(kernel, kernel_name(trial.profile), trial.metric, error, predicted, n_neighbors)
 
     options = [option_of(trial, tuned, NEAR_ROWS) for trial, tuned in learned]
-    if rows.labels and n > EXACT_ROWS and learned and X.shape[1] >= MANY_COLUMNS:
+    many = more_near_rows(X.shape[1])
+    if rows.labels and n > EXACT_ROWS and learned and X.shape[1] >= MANY_COLUMNS and many > NEAR_ROWS:
         # In many dimensions few rows are near, and predictions may be better if they use more of them.
-        more = [option_of(trial, tuned, MORE_NEAR_ROWS) for trial, tuned in learned]
+        more = [option_of(trial, tuned, many) for trial, tuned in learned]
         if least_error(more) < (1 - NEAR_GAIN) * least_error(options):
             options = more
     if n <= EXACT_ROWS and learned:
@@ -394,12 +407,23 @@ def one_attempt(
             kernel = laplacian_with(factors, X[others], centered[others], merged.weight[others])
             predicted = exact_predictions(kernel)
             options.append(Option(kernel, "Laplacian", metric, judge.error(predicted), predicted))
-    if n > X.shape[1] + 1 or not options:
+    if few and name_of_scaling != "ramps":
+        for profile in EXACT_PROFILES:
+            kernel = shared_kernel(profile, X[others], centered[others], merged.weight[others])
+            predicted = exact_predictions(kernel)
+            options.append(Option(kernel, kernel_name(profile), "shared", judge.error(predicted), predicted))
+    if n > X.shape[1] + 1 or X.shape[1] <= MOST_RANKED or not options:
         predicted = line_through(X[others], merged.targets[others], merged.weight[others], X[held])
         options.append(Option(Polynomial(1), "Linear", "none", judge.error(predicted), predicted))
     seconds = time.perf_counter() - start
     losses = judge.losses(min(options, key=lambda option: option.error).predictions)
     return Attempt(name_of_scaling, columns, part, len(rows), tuple(options), losses, targets, weight, seconds)
+
+
+def more_near_rows(d: int) -> int:
+    """Return the larger number of near rows for rows of d columns, bounded by the products of a prediction."""
+    numbers = range(MORE_NEAR_ROWS, NEAR_ROWS, -NEAR_STEP)
+    return next((k for k in numbers if k**2 * d + k**3 / 3 <= MOST_NEAR_PRODUCTS), NEAR_ROWS)
 
 
 def profiles_for(n: int) -> tuple[ProfileName, ...]:
@@ -456,6 +480,14 @@ def laplacian_with(factors: Array, X: Array, targets: Array, weight: Array) -> T
     best = best_of(LAPLACIAN_FACTORS)
     best = best_of([best / 2, best * 2])
     return in_metric(Laplacian(), best * factors)
+
+
+def shared_kernel(profile: ProfileName, X: Array, targets: Array, weight: Array) -> Transformed:
+    """Return the kernel with the multiple of the median distance of least leave-one-out error as its lengthscale."""
+    distances = pdist(X)
+    median = float(np.median(distances[distances > 0])) if (distances > 0).any() else 1.0
+    kernels = [in_metric(kernel_of(profile, 1.0), np.full(X.shape[1], 1 / (c * median))) for c in LENGTHSCALES]
+    return min(kernels, key=lambda kernel: exact_fit(kernel, X, targets, weight)[0])
 
 
 def in_metric(kernel: Kernel, matrix: Array) -> Transformed:
@@ -617,10 +649,10 @@ def weighted(attempts: Sequence[Attempt], tried: Sequence[Attempt], rows: Rows, 
         scale = np.where(scale > 0, scale, 1.0)
         factors = number_weights((predictions - mean) / scale, (targets - mean) / scale, weight)
     is_line = [isinstance(found[parts[0]][1].kernel, Polynomial) for found in candidates]
-    most = effort.members // len(parts)
+    most = effort.members
     if any(found[parts[0]][1].n_neighbors > NEAR_ROWS for found in candidates):
         most = min(most, FEW_MEMBERS)
-    kept = kept_candidates(factors / factors.sum(), is_line, max(1, most))
+    kept = kept_candidates(factors / factors.sum(), is_line, most)
 
     def loss_of(some: list[int]) -> float:
         chosen = predictions[some]
@@ -629,8 +661,7 @@ def weighted(attempts: Sequence[Attempt], tried: Sequence[Attempt], rows: Rows, 
         of_each = number_weights((chosen - mean) / scale, (targets - mean) / scale, weight)
         return relative(np.tensordot(of_each, chosen, 1), targets, share, scale)
 
-    if len(rows) > EXACT_ROWS and effort.deadline is None:
-        kept = without_negligible(kept, is_line, loss_of)
+    kept = without_negligible(kept, is_line, loss_of)
     candidates, all_predictions, predictions = [candidates[i] for i in kept], predictions, predictions[kept]
     if rows.labels:
         factors, offsets = label_weights_and_offsets(predictions, codes, weight, 1.0)
@@ -638,9 +669,12 @@ def weighted(attempts: Sequence[Attempt], tried: Sequence[Attempt], rows: Rows, 
         factors = number_weights((predictions - mean) / scale, (targets - mean) / scale, weight)
     total = factors.sum()
     members: list[tuple[Attempt, Option, float]] = []
+    # Kernels and metrics that differ come first, and share the members: those of other parts were learned from much
+    # the same rows.
+    in_parts = max(1, effort.members // max(1, sum(not is_line[i] for i in kept)))
     for i, found, factor in zip(kept, candidates, factors / total, strict=True):
         if factor > 0:
-            some = parts[: 1 if is_line[i] else max(1, effort.members)]  # a line is the same in all parts
+            some = parts[: 1 if is_line[i] else in_parts]  # a line is the same in all parts
             members += [(*found[part], factor / len(some)) for part in some]
     members = sorted(members, key=lambda entry: -entry[2])
     ensemble = np.einsum("c,cmt->mt", factors / total, predictions)

@@ -363,6 +363,12 @@ class LocalProblem:
     mean: Array | None = None  # (t,), weighted mean of the targets, if the problem has not all rows
     source: RowsInSource | None = None  # the rows, if the problem has not all of them
 
+    def repeated(self, factor: float) -> LocalProblem:
+        """Return the same problem with weights of rows multiplied by a factor."""
+        problem = replace(self.problem, rows=self.problem.rows.repeated(factor))
+        source = None if self.source is None else replace(self.source, repeated=factor)
+        return replace(self, problem=problem, source=source)
+
 
 def local_problem(
     model: Any,

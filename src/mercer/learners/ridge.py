@@ -264,7 +264,7 @@ class KernelRidge(Regressor):
         >>> X = rng.uniform(-3, 3, size=(300, 1))
         >>> y = np.sin(X[:, 0]) + 0.1 * rng.standard_t(3, size=300)
         >>> model = KernelRidge(Gaussian(1.0), alpha=0.1, random_state=0).fit(X[:200], y[:200])
-        >>> lower, upper = model.jackknife(X[:200], y[:200]).interval(X[200:], level=0.9).T
+        >>> lower, upper = model.jackknife(X[:200], y[:200]).interval(X[200:], coverage=0.9).T
         >>> bool(0.82 < ((lower <= y[200:]) & (y[200:] <= upper)).mean() <= 1)
         True
         """

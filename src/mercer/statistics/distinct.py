@@ -16,12 +16,14 @@ from mercer.engines.base import Block
 from mercer.io.archive import storable
 from mercer.statistics.sample import exponentials, stack
 
-__all__ = ["DistinctRows", "SampleDistinct", "row_hashes"]
+__all__ = ["DistinctRows", "SampleDistinct", "rank_hashes", "row_hashes"]
 
 # Number of rows that are hashed at a time.
 TILE = 256
 # Number of leading bits of a projection of a row that its key depends on: the others vary with the order of summation.
 KEY_BITS = 40
+# Sparse rows with more features than this are not ranked, which needs dense columns.
+MOST_RANKED = 2048
 
 
 @storable
@@ -168,6 +170,21 @@ def row_hashes(X: Any) -> np.ndarray:
         rows = slice(start, start + TILE)
         np.matmul(folded_bits(X[rows]), odd, out=out[rows])
     return out
+
+
+def rank_hashes(X: Any) -> np.ndarray:
+    """Return a hash of each row that depends on the ranks of its entries among the values of their features.
+
+    Of wide sparse rows it is the hash of their content.
+    """
+    if sp.issparse(X):
+        if X.shape[1] > MOST_RANKED:
+            return row_hashes(X)
+        X = X.toarray()
+    ranks = np.empty(X.shape)
+    for column in range(X.shape[1]):
+        ranks[:, column] = 1 + np.unique(X[:, column], return_inverse=True)[1]
+    return row_hashes(ranks[:, ranks.max(axis=0, initial=0) > 1])  # constant features do not matter
 
 
 def folded_bits(values: np.ndarray) -> np.ndarray:

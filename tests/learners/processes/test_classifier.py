@@ -11,6 +11,7 @@ from sklearn.metrics import log_loss
 from mercer import (
     Gaussian,
     GaussianProcessClassifier,
+    KernelLogisticRegression,
     Matern,
     Nystroem,
     Polynomial,
@@ -129,6 +130,20 @@ def test_copies_of_rows_do_not_make_probabilities_certain(labels):
         losses.append(-np.log(P[np.arange(80)[:, None], new[80:].astype(int)]).mean())
     assert losses[1] < losses[0] + 0.02
     assert often.kernel_ == once.kernel_
+
+
+def test_several_labels_are_calibrated_by_rows_that_are_held_out():
+    # The mode of the penalty that suits new rows best has values that are too small.
+    rng = np.random.default_rng(8)
+    rows = rng.normal(size=(1400, 8))
+    y = (rows @ rng.normal(size=(8, 6)) + 0.3 * rng.gumbel(size=(1400, 6))).argmax(axis=1)
+    feature_map = Nystroem(Matern(1.5, 4.0), 150, random_state=0)
+    process = GaussianProcessClassifier(feature_map, lengthscale_tuning=None, random_state=0).fit(rows[:400], y[:400])
+    mode = KernelLogisticRegression(feature_map, random_state=0).fit(rows[:400], y[:400])
+    losses = [-np.log(model.predict_proba(rows[400:])[np.arange(1000), y[400:]]) for model in (process, mode)]
+    gain = losses[1] - losses[0]
+    assert gain.mean() > 2 * gain.std() / np.sqrt(1000)
+    assert process.calibration_[0] > 1.2
 
 
 def test_units_of_columns_do_not_matter():

@@ -1,5 +1,8 @@
 """Gaussian processes on a grid agree with the exact process, and are robust to what rows may be."""
 
+import pickle
+import re
+
 import numpy as np
 import pytest
 import scipy.linalg
@@ -137,12 +140,62 @@ def test_conjugate_gradients_give_the_solution_of_a_factorization(monkeypatch):
     iterated = fixed(Matern(2.5, 0.4)).fit(X, y)
     assert dense.n_steps_ == 0 < iterated.n_steps_ < 200
     assert np.abs(dense.predict(new) - iterated.predict(new)).max() < 1e-4
-    # Standard deviations of a part of the components by a factorization, and of the others as of even rows.
+    std = dense.predict(new, return_std=True)[1]
+    covariance = dense.predict(new[:20], return_cov=True)[1]
     monkeypatch.setattr(posterior, "VARIANCE_COMPONENTS", dense.width_ // 3)
-    std, rough = (model.predict(new, return_std=True)[1] for model in (dense, iterated))
-    assert np.abs(rough / std - 1).max() < 0.1
-    assert abs((rough / std).mean() - 1) < 0.02
-    assert np.abs(iterated.sample_y(new[:5], 2000).std(axis=1) / rough[:5] - 1).max() < 0.1
+    assert np.abs(iterated.predict(new, return_std=True)[1] / std - 1).max() < 0.01
+    assert np.abs(iterated.predict(new[:20], return_cov=True)[1] - covariance).max() < 0.01 * covariance.max()
+    # Samples have the covariance of a part of the components, and of the others that of even rows.
+    assert np.abs(iterated.sample_y(new[:5], 2000).std(axis=1) / std[:5] - 1).max() < 0.1
+
+
+@pytest.mark.parametrize("stored", [True, False])
+@pytest.mark.parametrize(("d", "kernel"), [(2, Matern(1.5, 0.1)), (3, Matern(2.5, 0.4))])
+def test_standard_deviations_on_large_grids_are_those_of_the_exact_process(monkeypatch, tmp_path, d, kernel, stored):
+    if not stored:  # conjugate gradients
+        monkeypatch.setattr("mercer.learners.processes.grid.MOST_STORED", 0)
+    X, y, new, _ = table(400, d)
+    X[:, 0] = np.where(X[:, 0] < 0.5, X[:, 0], 0.5 + X[:, 0] / 2)  # a gap, in which covariances do not decay
+    new = np.concatenate([new[:60], [[0.6] * d, [-0.1] * d, [30.0] * d]])
+    model = fixed(kernel).fit(X, y)
+    assert model.width_ > 4000
+    assert (model.posterior_.rows is not None) == stored
+    covariance = Exact(kernel, X, y).predict(new)[1]
+    expected = np.sqrt(np.diag(covariance))
+    std = model.predict(new, return_std=True)[1]
+    assert np.abs(std / expected - 1).max() < (1e-6 if stored else 0.02)
+    # What is solved for together changes the result by less than the tolerance.
+    assert np.abs(model.predict(new[:20], return_std=True)[1] / std[:20] - 1).max() < 0.01
+    found = model.predict(new[:20], return_cov=True)[1]
+    assert np.abs(found - covariance[:20, :20]).max() < 0.02 * covariance.max()
+    save_model(model, tmp_path / "model.mercer")
+    for other in (load_model(tmp_path / "model.mercer"), pickle.loads(pickle.dumps(model))):
+        assert np.array_equal(other.predict(new[:9], return_std=True)[1], model.predict(new[:9], return_std=True)[1])
+    if stored:  # samples have the exact covariance too
+        draws = model.sample_y(new[55:], 4000, random_state=1)
+        errors = np.cov(draws) - covariance[55:, 55:]
+        assert np.abs(errors / np.outer(expected[55:], expected[55:])).max() < 5 * np.sqrt(2 / 4000)
+    assert model.partial_fit(X[:50], y[:50]).posterior_.rows is None  # they would not be all rows
+
+
+def test_standard_deviations_of_many_rows_state_their_error(monkeypatch):
+    from mercer.solvers.grid import posterior, variance
+
+    X, y, new, _ = table(400)
+    monkeypatch.setattr("mercer.learners.processes.grid.MOST_STORED", 0)
+    model = fixed(Matern(1.5, 0.1)).fit(X, y)
+    std = model.predict(new, return_std=True)[1]
+    with monkeypatch.context() as changed:
+        changed.setattr(variance, "MOST_SYSTEMS", 3)
+        changed.setattr(posterior, "SCALED_BY", 3)
+        with pytest.warns(MercerWarning, match="of 100 rows"):
+            model.predict(new, return_std=True)
+    monkeypatch.setattr(posterior, "MOST_SOLVED", 60)
+    with pytest.warns(MercerWarning, match=r"relative error is \d+%") as found:
+        rough = model.predict(new, return_std=True)[1]
+    stated = float(re.search(r"is (\d+)%", str(found[0].message))[1]) / 100
+    error = np.sqrt(np.mean(np.square(rough / std - 1)))
+    assert 0.5 * stated < error < 2 * stated
 
 
 def test_far_rows_return_to_the_prior():
@@ -177,9 +230,12 @@ def test_hyperparameters_are_tuned_by_the_evidence():
 @pytest.mark.parametrize("factors", [(1e6, 1.0), pytest.param((1e-6, 1e6), marks=pytest.mark.slow)])
 def test_units_do_not_matter(factors):
     X, y, new, _ = table(150)
+    # Offsets have the unit of their column: 7 added to values of 1e-6 would round them to nine digits, by which the
+    # search ends elsewhere on its flat maximum.
+    offset = 7.0 * np.array(factors)
     plain = GridGaussianProcessRegressor(random_state=0).fit(X, y)
-    scaled = GridGaussianProcessRegressor(random_state=0).fit(X * factors + 7.0, 1e5 * y - 3e6)
-    assert np.allclose(scaled.predict(new * factors + 7.0), 1e5 * plain.predict(new) - 3e6, atol=1e5 * 1e-3)
+    scaled = GridGaussianProcessRegressor(random_state=0).fit(X * factors + offset, 1e5 * y - 3e6)
+    assert np.allclose(scaled.predict(new * factors + offset), 1e5 * plain.predict(new) - 3e6, atol=1e5 * 1e-3)
     assert scaled.noise_ == pytest.approx(1e5 * plain.noise_, rel=1e-3)
 
 

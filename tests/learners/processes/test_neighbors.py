@@ -5,6 +5,7 @@ import pytest
 from sklearn.base import clone
 
 from mercer import (
+    Gaussian,
     GaussianProcessRegressor,
     LocalCorrection,
     Matern,
@@ -186,3 +187,95 @@ def test_targets_without_noise_are_interpolated():
     model = GaussianProcessRegressor(neighbors=32, random_state=0).fit(X, y)
     new, _ = rows(100, 1)
     assert np.abs(model.predict(new) - np.sin(new[:, 0])).max() < 1e-2
+
+
+# ---- copies -----------------------------------------------------------------------------------
+
+
+def noisy(n, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-2, 2, size=(n, 2))
+    return X, np.sin(2 * X[:, 0]) * X[:, 1] + 0.3 * rng.normal(size=n)
+
+
+def test_a_table_that_is_repeated_gives_the_same_process():
+    X, y = noisy(150)
+    new = noisy(100, 1)[0]
+    base = GaussianProcessRegressor(neighbors=24, random_state=0)
+    plain, doubled = (clone(base).fit(X, y, weight) for weight in (None, np.full(150, 2.0)))
+    tripled = clone(base).fit(np.tile(X, (3, 1)), np.tile(y, 3))
+    for other in (doubled, tripled):
+        assert other.noise_ == pytest.approx(plain.noise_, rel=1e-6)
+        for a, b in zip(other.predict(new, return_std=True), plain.predict(new, return_std=True), strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-7)
+    # With rows in their source, coefficients of the features are those of highest evidence of all copies.
+    source = clone(base).set_params(neighbors=LocalCorrection(24, rows="source"))
+    one, other = clone(source).fit(X, y), clone(source).fit(np.tile(X, (2, 1)), np.tile(y, 2))
+    assert other.noise_ == pytest.approx(one.noise_, rel=0.05)
+    assert np.std(other.predict(new) - one.predict(new)) < 0.15 * one.noise_
+    assert 0.2 < plain.noise_ < 0.4
+
+
+@pytest.mark.parametrize("how", ["copies", "weights"])
+def test_copies_with_equal_targets_do_not_hide_the_noise(how):
+    X, y = noisy(300)
+    new, target = noisy(2000, 1)
+    weight, index = None, np.r_[np.arange(300), np.arange(60)]
+    if how == "weights":
+        weight, index = np.r_[np.full(60, 4.0), np.ones(240)], np.arange(300)
+    model = GaussianProcessRegressor(neighbors=24, random_state=0).fit(X[index], y[index], weight)
+    assert 0.24 < model.noise_ < 0.36  # 0.3, with a standard error of 0.3 / sqrt(600) and the freedom of the function
+    mean, std = model.predict(new, return_std=True, with_noise=True)
+    # The scale is that of 300 left-out rows: four standard errors of a mean of 300 squares are 4 sqrt(2 / 300) = 0.33.
+    assert np.mean(np.square((target - mean) / std)) == pytest.approx(1, abs=0.33)
+
+
+def test_near_copies_do_not_make_standard_deviations_too_large(monkeypatch):
+    # Half of the rows have near copies, six of which differ: with the noise that suits all others, which the search for
+    # the noise finds if its sample lacks these six, their errors have a hundred standard deviations.
+    rng = np.random.default_rng(3)
+    X, new = rng.uniform(0, 1, size=(600, 2)), rng.uniform(0, 1, size=(1000, 2))
+    y, truth = (np.sin(40 * rows[:, 0]) + np.cos(40 * rows[:, 1]) for rows in (X, new))
+    near, other = X[:300] + 1e-5 * rng.normal(size=(300, 2)), y[:300].copy()
+    other[-6:] += rng.normal(size=6)
+    monkeypatch.setattr("mercer.solvers.local.near_fit.best_noise", lambda *_: 1e-6)
+    base = GaussianProcessRegressor(
+        Matern(0.5, 0.2), neighbors=LocalCorrection(24, parts="local"), lengthscale_tuning=None, random_state=0
+    )
+    model = base.fit(np.vstack([X, near]), np.r_[y, other])
+    mean, std = model.predict(new, return_std=True, with_noise=True)
+    assert 0.5 < np.median(std) / np.sqrt(np.mean(np.square(mean - truth))) < 2
+    raw = model.local_posterior_.predict(new, return_std=True, with_noise=True, normal=False)[1][:, 0]
+    low, high = model.predict_interval(new, 0.9).T
+    assert (high - low) / raw == pytest.approx((high - low)[0] / raw[0])  # intervals have the scale of their errors
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_uneven_weights_leave_the_function_an_error_bar(seed):
+    rng = np.random.default_rng(seed)
+    X, T = rng.uniform(-2, 2, size=(400, 2)), rng.uniform(-2, 2, size=(200, 2))
+    y = np.sin(2 * X[:, 0]) + 0.3 * rng.normal(size=400)
+    weight = rng.integers(1, 6, 400).astype(float)
+    model = GaussianProcessRegressor(neighbors=24, random_state=0).fit(X, y, sample_weight=weight)
+    mean, std = model.predict(T, return_std=True)
+    # Errors of the function at near rows are correlated, so that this ratio varies; it was 750 for seed 0.
+    assert np.sqrt(np.mean(np.square((mean - np.sin(2 * T[:, 0])) / std))) < 3.5
+    assert model.amplitude_ > 0.1
+
+
+def test_weights_divide_a_given_noise():
+    rng = np.random.default_rng(0)
+    X, T = rng.normal(size=(150, 2)), rng.normal(size=(40, 2))
+    y = np.sin(X[:, 0]) + 0.3 * rng.normal(size=150)
+    kernel = Gaussian(1.5)
+
+    def predicted(noise, weight):
+        model = GaussianProcessRegressor(
+            kernel, neighbors=32, noise=noise, amplitude=1.0, lengthscale_tuning=None, random_state=0
+        )
+        return model.fit(X, y, sample_weight=weight).predict(T, return_std=True)
+
+    for one, other in zip(predicted(0.3, np.full(150, 16.0)), predicted(0.075, None), strict=True):
+        assert one == pytest.approx(other, rel=1e-6)
+    # The twin: without weights the standard deviations are larger.
+    assert (predicted(0.3, None)[1] > 1.5 * predicted(0.075, None)[1]).mean() > 0.9

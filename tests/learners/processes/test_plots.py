@@ -22,7 +22,7 @@ def ax():
 
 def test_mean_and_bands_of_one_feature(ax):
     model = GaussianProcessRegressor(MAP, lengthscale_tuning=None).fit(X[:, :1], Y)
-    assert model.plot(X[:, :1], Y, ax=ax, level=0.5) is ax
+    assert model.plot(X[:, :1], Y, ax=ax, coverage=0.5) is ax
     line = ax.lines[0].get_xydata()
     np.testing.assert_allclose(line[:, 1], model.predict(line[:, :1]))
     assert line[0, 0] < X[:, 0].min()
@@ -72,7 +72,7 @@ def test_what_cannot_be_drawn_is_refused():
     with pytest.raises(ParameterError, match="one or two features, got 3"):
         model.plot(rows)
     narrow = GaussianProcessRegressor(MAP, lengthscale_tuning=None).fit(rows[:, :1], rows[:, 0])
-    with pytest.raises(ParameterError, match="level"):
-        narrow.plot(rows[:, :1], level=2)
+    with pytest.raises(ParameterError, match="coverage"):
+        narrow.plot(rows[:, :1], coverage=2)
     with pytest.raises(ParameterError, match="one target per row"):
         narrow.plot(rows[:, :1], rows[:5, 0])

@@ -3,7 +3,14 @@
 import numpy as np
 import pytest
 
-from mercer.solvers.grid.systems import DenseGram, conjugate_gradients, dense_factor, gram_diagonal, low_block
+from mercer.solvers.grid.systems import (
+    DenseGram,
+    Preconditioner,
+    conjugate_gradients,
+    dense_factor,
+    gram_diagonal,
+    low_block,
+)
 
 from .problems import problem
 
@@ -32,11 +39,12 @@ def test_conjugate_gradients_solve_the_system():
     roots = features.roots()
     A = roots * (Z.T @ (weight[:, None] * Z)) * roots[:, None] + 0.01 * np.eye(len(roots))
     right = roots * system.cross[:, 0]
-    x, steps, converged = conjugate_gradients(system.gram, roots, 0.1, right, block=21, tolerance=1e-9)
+    precondition = Preconditioner.of(system.gram, roots, 0.1, 21)
+    x, steps, converged = conjugate_gradients(system.gram, roots, 0.1, right, precondition, tolerance=1e-9)
     assert converged
     assert 0 < steps < 200
     assert np.abs(x - np.linalg.solve(A, right)).max() < 1e-5 * np.abs(x).max()
-    assert conjugate_gradients(system.gram, roots, 0.1, 0 * right, block=21, tolerance=1e-9)[1:] == (0, True)
+    assert conjugate_gradients(system.gram, roots, 0.1, 0 * right, precondition, tolerance=1e-9)[1:] == (0, True)
 
 
 def test_block_of_lowest_frequencies_is_inverted():

@@ -50,6 +50,30 @@ def test_the_noise_decides_on_the_precision_in_any_unit(rows, alpha, dtype, fact
     assert (problem.removed is problem.row_features) == (factor == 1)
 
 
+@pytest.mark.parametrize("parts", ["local", "both"])
+def test_rows_are_left_out_with_their_copies_of_equal_targets(parts):
+    rng = np.random.default_rng(1)
+    X, weight = rng.uniform(-1, 1, size=(60, 2)), rng.choice([0.5, 1.0, 3.0], 60)
+    y, alpha, kernel = np.sin(3 * X[:, 0]) + 0.2 * rng.normal(size=60), 0.05, Matern(1.5, 1.3)
+    model = KernelRidge(
+        Nystroem(kernel, 20, random_state=0),
+        alpha=alpha,
+        fit_intercept=False,
+        neighbors=LocalCorrection(60, parts=parts),
+        random_state=0,
+    )
+    left_out = model.fit(X, y, weight).local_.left_out
+    found = {tuple(x): i for i, x in enumerate(X)}
+    K, noise = kernel(X), alpha / weight
+    for position, x in enumerate(left_out.rows.X[left_out.sample]):
+        i = found[tuple(x)]
+        others = np.delete(np.arange(60), i)
+        solved = np.linalg.solve(K[np.ix_(others, others)] + np.diag(noise[others]), K[others, i])
+        assert left_out.errors[position, 0] == pytest.approx(y[i] - solved @ y[others], rel=1e-6, abs=1e-8)
+        expected = K[i, i] - solved @ K[others, i] + alpha / min(weight[i], 1.0)
+        assert left_out.variance[position] == pytest.approx(expected, rel=1e-6)
+
+
 def test_without_the_rule_single_precision_would_change_predictions(rows):
     local = fitted(rows, "both", 1e-10)
     problem = local.model.problem

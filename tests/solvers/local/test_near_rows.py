@@ -32,6 +32,25 @@ def test_copies_are_merged():
     assert got == [(-2.0, 0.5), (1.0, 1.0), (4.0, 2.0)]
 
 
+def test_copies_with_equal_targets_have_no_scatter():
+    targets = np.repeat([[0.1], [0.7], [0.3]], 3, axis=0)  # the mean of three of them is another number
+    assert np.bincount(np.zeros(3, int), targets[:3, 0])[0] / 3 != 0.1
+    targets[-1] += 1e-9
+    rows = NearRows.of(np.repeat([[0.0], [1.0], [2.0]], 3, axis=0), targets, None, 9, is_complete=True)
+    order = np.argsort(rows.X[:, 0])
+    assert (rows.scatter[order, 0] > 0).tolist() == [False, False, True]
+    assert rows.targets[order[:2], 0].tolist() == [0.1, 0.7]
+
+
+def test_weights_are_divided_by_the_one_that_most_rows_have():
+    rows = NearRows.of(np.arange(5.0)[:, None], np.ones((5, 1)), np.array([0.5, 3, 3, 3, 9]), 5, is_complete=True)
+    assert rows.repetition == 3
+    np.testing.assert_allclose(sorted(rows.repeated(1 / 3).weight), [1 / 6, 1, 1, 1, 3])
+    X, y = np.repeat(np.arange(4.0), [4, 1, 1, 1])[:, None], np.arange(7.0)[:, None]
+    rows = NearRows.of(X, y, np.r_[np.ones(4), np.full(3, 0.5)], 7, is_complete=True)
+    assert rows.repetition == 1  # copies with different targets are observations, and weights below one have a meaning
+
+
 def test_rows_without_copies_are_unchanged_up_to_their_order():
     X = np.random.default_rng(0).normal(size=(50, 2))
     rows = NearRows.of(X, X[:, :1], None, 50, is_complete=True)

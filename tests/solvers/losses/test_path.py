@@ -32,7 +32,7 @@ def test_losses_are_those_of_scikit_learn_on_the_same_rows():
     problem, counts = problem_of(Logistic())
     path = choose_weight(problem, counts, fit_intercept=True, n_jobs=1)
     sample = Sample.of(counts, problem.features, 1)
-    splits = list(splits_of(sample, problem, *groups_of(sample), True))
+    splits = list(splits_of(sample, problem, *groups_of(sample), 2, True))
     assert len(splits) == 2
     for C, found in zip(path.weights, path.losses, strict=True):
         total = 0.0
@@ -42,6 +42,26 @@ def test_losses_are_those_of_scikit_learn_on_the_same_rows():
         assert found == pytest.approx(total / 200, rel=2e-3)
     assert path.n_held_out == 200
     assert path.C == path.weights[np.argmin(path.losses)]
+
+
+def test_factors_have_the_least_loss_of_all_rows_held_out():
+    noisy = np.where(RNG.random(400) < 0.2, 1 - y, y)
+    problem, counts = problem_of(Logistic(), y=noisy)
+    path = choose_weight(problem, counts, fit_intercept=True, scaled=True, n_jobs=1)
+    assert path.n_held_out == 400
+    sample = Sample.of(counts, problem.features, 1)
+    splits = list(splits_of(sample, problem, *groups_of(sample), 4, True))
+    values, labels = [], []
+    for split in splits:
+        peer = LogisticRegression(C=path.C, tol=1e-10, max_iter=10_000).fit(split.fitted.features, split.fitted.y)
+        values.append(peer.decision_function(split.held_out.features))
+        labels.append(split.held_out.y)
+    signs, values = 2 * np.concatenate(labels) - 1.0, np.concatenate(values)
+    factors = np.exp(np.linspace(-1, 1, 201))
+    losses = [np.logaddexp(0, -signs * factor * values).mean() for factor in factors]
+    # The factor is that of 400 rows and one of any label.
+    assert path.factor == pytest.approx(factors[np.argmin(losses)], rel=0.03)
+    assert path.losses.min() == pytest.approx(min(losses), rel=2e-3)
 
 
 @pytest.mark.parametrize("loss", [Logistic(), SquaredHinge()], ids=["logistic", "hinge"])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from mercer import GaussianProcessRegressor, LocalCorrection, Matern
-from mercer.solvers.neighbor_processes.posterior import best_prior, local_scales
+from mercer.solvers.neighbor_processes.posterior import best_prior, local_scales, normal_variance
 
 
 def rows(n, seed=0):
@@ -59,7 +59,8 @@ def test_regions_of_different_roughness_have_their_own_error_bars():
     rng = np.random.default_rng(0)
     X = rng.uniform(-2, 2, size=(3000, 2))
     spread = np.where(X[:, 0] > 0, 1.0, 0.05)
-    y = X[:, 1] + spread * rng.normal(size=3000)
+    # The mean depends on both columns, so that rows are near in both: local scales are those of near rows.
+    y = np.sin(2 * X[:, 0]) + X[:, 1] + spread * rng.normal(size=3000)
     model = GaussianProcessRegressor(neighbors=32, random_state=0).fit(X[:2000], y[:2000])
     _, std = model.predict(X[2000:], return_std=True, with_noise=True)
     far = np.abs(X[2000:, 0]) > 0.5
@@ -70,3 +71,20 @@ def test_regions_of_different_roughness_have_their_own_error_bars():
     inside = (y[2000:] > ends[:, 0]) & (y[2000:] < ends[:, 1])
     # The standard deviation of the share is 0.01, and that of the quantile of 2000 left-out rows 0.007.
     assert abs(inside.mean() - 0.9) < 0.04
+
+
+def test_factor_and_sum_of_normal_variances_are_recovered():
+    rng = np.random.default_rng(0)
+    variance, weight = np.exp(rng.normal(size=20_000)), rng.uniform(0.5, 1.5, 20_000)
+    spread = 2 * variance + 3
+    squares = spread * np.square(rng.normal(size=20_000))
+    found = normal_variance(squares, variance, weight)
+    # Five standard errors by the Fisher information of independent rows; weights make them somewhat larger.
+    slopes = np.stack([variance, np.ones(20_000)]) / spread
+    errors = np.sqrt(np.diag(np.linalg.inv(0.5 * slopes @ slopes.T)) * np.mean(weight**2) / np.mean(weight) ** 2)
+    assert (np.abs(np.subtract(found, (2, 3))) < 5 * errors).all()
+    # The sum is zero where variances are right up to a factor, which is that of the mean square of ratios.
+    squares = 2 * variance * np.square(rng.normal(size=20_000))
+    assert normal_variance(squares, variance, weight) == (weight @ (squares / variance) / weight.sum(), 0.0)
+    assert normal_variance(0 * squares, variance, weight) == (0.0, 0.0)
+    assert np.multiply(normal_variance(1e-200 * squares, variance, weight), 1e200)[0] == pytest.approx(2, rel=0.1)

@@ -108,7 +108,7 @@ def test_other_rows_and_other_parameters_are_refused():
         KernelRidge(Nystroem(Matern(1.5), 12, random_state=0), neighbors=8).fit(X, Y).jackknife(X, Y)
     jackknife = model.jackknife(X, Y)
     for level in (0, 1, "much"):
-        with pytest.raises(ParameterError, match="level"):
+        with pytest.raises(ParameterError, match="coverage"):
             jackknife.interval(NEW, level)
     with pytest.raises(ParameterError, match="method"):
         jackknife.interval(NEW, method="cv+")

@@ -24,7 +24,7 @@ from mercer.maps import BaseMap, DrawnMap, Nystroem
 from mercer.maps.base import check_replayable
 from mercer.metric.scaled_columns import sample_of_columns, scaled_inputs
 from mercer.parameters import Choice, Domain, Instance, Integer, Interval
-from mercer.solvers.laplace.copies import WeighCopies
+from mercer.solvers.copies import CopyGroups, WeighCopies
 from mercer.solvers.laplace.curvature import HessianSum, inverse_roots
 from mercer.solvers.laplace.integrals import average_probabilities
 from mercer.solvers.laplace.posterior import LabelPosterior, LeftOutLabels, calibrated
@@ -34,7 +34,6 @@ from mercer.solvers.losses.losses import Logistic, Problem
 from mercer.solvers.losses.path import choose_weight
 from mercer.solvers.losses.sample import Sample
 from mercer.solvers.processes.tuning import WIDEST, Trial
-from mercer.statistics import row_hashes
 from mercer.statistics.feature_cache import RowFeatures
 from mercer.statistics.label_counts import CountLabels, LabelCounts
 from mercer.statistics.sample import seed_of
@@ -142,14 +141,14 @@ class GaussianProcessClassifier(Classifier):
     *Evidence.* Lengthscales and amplitude maximize the Laplace approximation of the evidence [1]_ of a sample of
     rows, with exact gradients, on 256 landmarks of the sample; a `RandomFourier` map is tuned on its own features. For
     more than two labels the evidence is an approximation that is highest at amplitudes which are too small, and the
-    amplitude is then that of the least loss of rows held out, as in `KernelLogisticRegression`.
+    amplitude is then that of the least loss of rows held out, with values multiplied by the factor of least loss.
 
     *Calibration.* The posterior of a classifier is skewed, and its Laplace approximation is too cautious [2]_. With
     ``calibrate=True``, three factors correct it: of the mean, of the variance of the coefficients, and of the variance
     that landmarks leave out. They minimize the logarithmic loss of a sample of 2000 rows at most. Each is left out with
-    all rows that are equal to it, and the coefficients without them are approximated by one Newton step. The factor of
-    the mean is at most one for more than two labels. Lengthscales and amplitude see copies of a row once, unless some
-    of the rows that are equal have different labels.
+    all rows that are equal to it, and the coefficients without them are approximated by one Newton step. For more than
+    two labels, that step is too optimistic, and the factor of the mean is at most that of rows held out. Lengthscales
+    and amplitude see copies of a row once, unless some of the rows that are equal have different labels.
 
     Probabilities of two labels are exact averages of the logistic function. Those of more labels are averages of the
     softmax over 128 quasi-random normal vectors.
@@ -315,13 +314,20 @@ class GaussianProcessClassifier(Classifier):
         counts = self._counts(fit, sample_size(features.n_components), SAMPLE_SEED)
         factors = label_factors(type(self).__name__, self.class_weight, counts.labels, counts.weight)
         problem = Problem(RowFeatures(features), Logistic(), counts.labels, factors)
+        factor = 1.0
         if problem.columns > 1 and self._given_variance() is None:
             enter_stage(fit.report, "tune amplitude")
             path = choose_weight(
-                problem, counts, fit_intercept=bool(self.fit_intercept), n_jobs=self.n_jobs, report=fit.report
+                problem,
+                counts,
+                fit_intercept=bool(self.fit_intercept),
+                scaled=self.calibrate,
+                n_jobs=self.n_jobs,
+                report=fit.report,
             )
             # Too few rows to hold some out have no losses.
             self._variance_ = path.C if np.isfinite(path.losses).all() else self._variance_
+            factor = path.factor
         passes = Passes(fit.report)
         found = minimize_on_rows(
             fit.labeled,
@@ -361,7 +367,8 @@ class GaussianProcessClassifier(Classifier):
         )
         if self.calibrate:
             enter_stage(fit.report, "calibrate")
-            factors_found = self._calibration(posterior, problem, counts, found.coef, fit)
+            largest = factor if problem.columns > 1 else None
+            factors_found = self._calibration(posterior, problem, counts, found.coef, fit, largest)
             posterior = replace(posterior, factors=factors_found)
         self.posterior_ = posterior
         self.classes_ = counts.labels
@@ -375,15 +382,21 @@ class GaussianProcessClassifier(Classifier):
         self.n_passes_ = passes.count + 2 + counted  # those of the label counts and the curvatures, too
 
     def _calibration(
-        self, posterior: LabelPosterior, problem: Problem, counts: LabelCounts, coef: Array, fit: Fit
+        self,
+        posterior: LabelPosterior,
+        problem: Problem,
+        counts: LabelCounts,
+        coef: Array,
+        fit: Fit,
+        largest: float | None,
     ) -> tuple[float, float, float]:
         """Return the factors of the posterior that minimize the loss of left-out rows."""
         rows = Sample.of(counts, problem.features, self.n_jobs)
         sample = rows.part(CALIBRATION_ROWS)
         used = sample.weight > 0
         X, codes = sample.X[used], label_codes(sample.y[used], counts.labels)
-        hashes, copy = np.unique(row_hashes(X), return_inverse=True)
-        weigh = WeighCopies(hashes, counts.labels, problem.label_weight)
+        groups = CopyGroups.of(X)
+        weigh = WeighCopies(groups.row, counts.labels, problem.label_weight)
         if counts.sample.is_complete:
             copies = weigh(Block(0, rows.X, rows.y, rows.weight))
         else:  # one pass over the rows, without their features
@@ -399,10 +412,10 @@ class GaussianProcessClassifier(Classifier):
             Z @ coef[:-1] + coef[-1],
             codes,
             weight * problem.label_weight[codes],
-            copies.weight[copy],
+            copies.weight[groups.group],
         )
         with workers(1):
-            return calibrated(left_out)[0]
+            return calibrated(left_out, largest)[0]
 
     @property
     def kernel_(self) -> Kernel:

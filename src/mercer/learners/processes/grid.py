@@ -29,18 +29,21 @@ from mercer.metric.scaled_columns import scaled_inputs
 from mercer.parameters import Choice, Domain, Integer, Interval
 from mercer.solvers.grid.boxes import EDGE, edge_level, error_level, parts_of_boxes
 from mercer.solvers.grid.evidence import Evidence, evidence_of, lengthscale_slopes
-from mercer.solvers.grid.posterior import MOST_DENSE, GridPosterior, coefficients_of
+from mercer.solvers.grid.posterior import MOST_DENSE, MOST_STORED, GridPosterior, coefficients_of
 from mercer.solvers.grid.systems import System
 from mercer.solvers.grid.tuning import GridTrial, Hyperparameters, PartAngles, tune_grid, with_factors
+from mercer.solvers.grid.variance import RowVariances
 from mercer.statistics.grid_sums import GridSum, GridSums, Survey, TargetScale, survey_of_block
 from mercer.statistics.moments import Moments, MomentSum
-from mercer.statistics.sample import as_generator, seed_of
+from mercer.statistics.sample import RowSample, as_generator, seed_of
 
 __all__ = ["GridGaussianProcessRegressor"]
 
 Array = np.ndarray
 # Rows of a block: large, so that the FFT of the grid takes little of the time of a transform.
 BLOCK_ROWS = 262_144
+# Conjugate gradients multiply vectors by matrices of this number of rows, for which one thread of BLAS is enough.
+FEW_THREADS = 1000
 # Number of rows of the sample that shows whether there may be long gaps between rows, if nothing is tuned.
 GAP_ROWS = 1000
 # Amplitude and noise at which a search starts, in the unit of the standard deviation of the targets.
@@ -133,10 +136,15 @@ class GridGaussianProcessRegressor(Regressor):
     the smoothness of a Matern kernel must be at least half the number of columns.
 
     *Solver.* Up to 1500 components, by Cholesky factorization; beyond that by conjugate gradients, with products by
-    fast Fourier transforms, and the exact block of the 1000 lowest components as preconditioner. Standard deviations
-    and samples take a factorization of the 4000 components of largest weights; the variances of the others follow from
-    the density of rows, and are those of rows that are spread evenly around. The evidence takes a factorization of all
-    components, at most 8000.
+    fast Fourier transforms, and the exact block of the 1000 lowest components as preconditioner. The evidence takes a
+    factorization of all components, at most 8000.
+
+    *Standard deviations* take a factorization of up to 4000 components. Beyond that they take conjugate gradients, in
+    which rows that are far from each other share a system, so that 1000 rows need less time per row than one. With more
+    than 2000 rows at a time, or too few that share a system, they are approximate, and a warning states their error. So
+    are samples, without a warning: variances of components beyond the 4000 of largest weights are those of rows that
+    are spread evenly around. A fit that has sampled all of its at most 5000 rows (`tune_rows`) stores them if the grid
+    is that large, and then both are those of the exact process (samples for at most 2000 rows at a time).
 
     *Sums of kernels.* With several groups of columns, second moments are computed as matrix products, in time O(n M^2),
     and there are at most 4000 components.
@@ -190,6 +198,7 @@ class GridGaussianProcessRegressor(Regressor):
     default_map = grid_of_process
     tuning_: tuple[GridTrial, ...]
     posterior_: GridPosterior
+    _rows_: RowSample | None = None  # the rows of the fit until it is solved, if they are few
 
     def __init__(
         self,
@@ -296,6 +305,8 @@ class GridGaussianProcessRegressor(Regressor):
             parts, float(np.sqrt(constant)), sum(part.n_components for part in parts) + (constant > 0)
         )
         self._scale_, self._left_out_ = scale, left
+        sample = survey.sample
+        self._rows_ = sample if sample is not None and sample.is_complete and sample.seen <= MOST_STORED else None
         self._amplitude_, self._noise_ = amplitude, start.noise
         kernel = kernel_of(constant, summands)
         fitted = fresh_copy(prototype, kernel=kernel, n_components=features.n_components, column_groups=None)
@@ -472,11 +483,28 @@ class GridGaussianProcessRegressor(Regressor):
                 "noise, or lower max_components."
             )
             warnings.warn(msg, MercerWarning, stacklevel=2)
-        self.posterior_ = GridPosterior(features, system, coef, self._amplitude_, self._noise_, scale.size, offset)
+        self.posterior_ = posterior = GridPosterior(
+            features, system, coef, self._amplitude_, self._noise_, scale.size, offset
+        )
+        rows = self._stored(weight)
+        if not posterior.factorized:
+            self.posterior_ = replace(posterior, rows=rows)
         self.noise_ = self._one_or_all(self._noise_ * scale.size)
         self.amplitude_ = self._one_or_all(self._amplitude_ * scale.size)
         weighted = self._amplitude_ * coef * scale.size
         self.coef_ = weighted[:, 0] if self._single else weighted.T
+
+    def _stored(self, weight: float) -> RowVariances | None:
+        """Return the rows of the fit, if the first ones are all of them, with a total weight, and none is left out."""
+        sample, self._rows_ = self._rows_, None
+        if sample is None or self.n_outside_:
+            return None
+        each = np.ones(len(sample.key)) if sample.weight is None else sample.weight
+        if abs(each.sum() - weight) > 1e-9 * weight:  # there were further rows
+            return None
+        used = each > 0
+        noise = np.square(self._noise_ / self._amplitude_) / each[used]
+        return RowVariances(self.feature_map_.kernel_, dense64(sample.X)[used], noise)
 
     def _warn_of_edge(self, components: int) -> None:
         if self.edge_ <= 1.5 * EDGE:
@@ -633,9 +661,17 @@ class GridGaussianProcessRegressor(Regressor):
         else:
             variance = np.empty((n, t))
             width = len(posterior.roots) if posterior.dense else None
-            fill_rows(
-                lambda rows, out: np.copyto(out, posterior.variance(rows)), X, variance, n_jobs=self.n_jobs, width=width
-            )
+            if posterior.factorized:
+                fill_rows(
+                    lambda rows, out: np.copyto(out, posterior.variance(rows)),
+                    X,
+                    variance,
+                    n_jobs=self.n_jobs,
+                    width=width,
+                )
+            else:  # rows far from each other are solved for together
+                with blas_threads_for(FEW_THREADS):
+                    variance[:] = posterior.variance(X)
             spread = np.sqrt(variance + noise)
         return mean, spread[..., 0] if self._single else spread
 

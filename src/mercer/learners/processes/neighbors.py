@@ -100,6 +100,7 @@ def tune_neighbors(model: Any, kernel: Kernel, fit: Fit, *, roughness: bool) -> 
     d = fit.labeled.first().X.shape[1]
     most = min(TUNED_ROWS, max(LEAST_TUNED_ROWS, TUNED_ENTRIES // d))
     rows = collect(fit.labeled, most, seed, np.asarray, centered=bool(model.normalize_y), report=fit.report)
+    rows = rows.repeated(1 / rows.repetition)
     check_targets_differ(model, rows.targets)
     inputs, inner, X = scaled_rows(kernel, dense64(rows.X))
     base = NearKernel.of(inner.resolve(X, rows.weight)).isotropic
@@ -139,6 +140,7 @@ def tune_neighbors(model: Any, kernel: Kernel, fit: Fit, *, roughness: bool) -> 
                     amplitude=None if model._given("amplitude") is None else model._given("amplitude") / rows.unit,
                     centered=bool(model.normalize_y),
                     seed=seed,
+                    repeated=False,  # targets are means over copies
                     report=fit.report,
                 )
                 for one in smooth
@@ -249,9 +251,12 @@ def fit_neighbors(model: Any, spectrum: Spectrum, scales: Scales, fit: Fit) -> N
     given = [model._given("noise"), model._given("amplitude")]
     alpha: Any = "evidence" if None in given else (given[0] / given[1]) ** 2
     local = local_problem(model, fit, np.asarray, len(scales.noise), centered=centered, with_features=True)
+    # Copies are no evidence of a small noise; where nothing is chosen, they have the weight of all of them.
+    repetition = local.problem.rows.repetition if None in given else 1.0
+    local = local.repeated(1 / repetition)
     check_targets_differ(model, local.problem.rows.targets)
     left_out = seed_of(fit.random_state, "left out")
-    ridge = ridge_of(spectrum, scales, centered=centered)
+    ridge = ridge_of(spectrum, scales, repetition, centered=centered)
     keys = exponentials(np.arange(len(local.problem.rows), dtype=np.uint64), left_out)
     order = np.argsort(keys, kind="stable") if local.sample is None else local.sample
     fit_parts = partial(
@@ -298,12 +303,15 @@ def fit_neighbors(model: Any, spectrum: Spectrum, scales: Scales, fit: Fit) -> N
     return posterior
 
 
-def ridge_of(spectrum: Spectrum, scales: Scales, *, centered: bool) -> RidgeSolution:
-    """Return the model of the features as a ridge regression, with one penalty for all targets."""
+def ridge_of(spectrum: Spectrum, scales: Scales, repetition: float, *, centered: bool) -> RidgeSolution:
+    """Return the model of the features as a ridge regression, with one penalty for all targets.
+
+    The penalty and the leverages are those of weights divided by `repetition`.
+    """
     alpha = float(np.exp(np.log(scales.alpha).mean()))
-    root, coef = spectrum.root(alpha), spectrum.coef(alpha)
-    constant = 1 / spectrum.weight if centered else 0.0
-    return RidgeSolution(alpha, coef, spectrum.offset, None, lambda Z: Z @ root, spectrum.center, constant)
+    root, coef = spectrum.root(alpha) * np.sqrt(repetition), spectrum.coef(alpha)
+    constant = repetition / spectrum.weight if centered else 0.0
+    return RidgeSolution(alpha / repetition, coef, spectrum.offset, None, lambda Z: Z @ root, spectrum.center, constant)
 
 
 def check_given(owner: str, noise: float | None, amplitude: float | None) -> None:

@@ -28,7 +28,7 @@ MARGIN = 0.15
 MOST_ROWS = 2000
 
 
-def plot_regressor(model: Any, X: Any, y: Any, ax: Any, *, target: int, level: float) -> Any:
+def plot_regressor(model: Any, X: Any, y: Any, ax: Any, *, target: int, coverage: float) -> Any:
     """Return axes with the mean and bands of a fitted process of one feature, or the mean of two and its deviation.
 
     Parameters
@@ -41,7 +41,7 @@ def plot_regressor(model: Any, X: Any, y: Any, ax: Any, *, target: int, level: f
         Axes to draw into; None makes new ones.
     target : int
         Column of targets.
-    level : float
+    coverage : float
         Probability of the bands.
     """
     rows, targets = drawn_rows(model, X, y)
@@ -52,8 +52,8 @@ def plot_regressor(model: Any, X: Any, y: Any, ax: Any, *, target: int, level: f
         grid = line_of(rows)
         mean, function = (column_of(part, target) for part in at(model.predict, grid, return_std=True))
         _, new = (column_of(part, target) for part in at(model.predict, grid, return_std=True, with_noise=True))
-        factor = normal_factor(level)
-        share = f"{100 * level:g} %"
+        factor = normal_factor(coverage)
+        share = f"{100 * coverage:g} %"
         x, color = grid[:, 0], COLORS[0]
         for deviation, alpha, of in ((new, 0.15, "new targets"), (function, 0.35, "functions")):
             low, high = mean - factor * deviation, mean + factor * deviation
@@ -202,14 +202,14 @@ def grid_of(rows: Array) -> tuple[Array, Array, Array]:
     return first, second, np.column_stack([across.ravel(), up.ravel()])
 
 
-def normal_factor(level: float) -> float:
+def normal_factor(coverage: float) -> float:
     """Return the number of standard deviations within which a normal variable is with a given probability."""
     from scipy import special
 
-    if not (isinstance(level, int | float) and 0 < level < 1):
-        msg = f"plot: level must be a number between 0 and 1, got {level!r}."
+    if not (isinstance(coverage, int | float) and 0 < coverage < 1):
+        msg = f"plot: coverage must be a number between 0 and 1, got {coverage!r}."
         raise ParameterError(msg)
-    return float(special.ndtri(0.5 + level / 2))
+    return float(special.ndtri(0.5 + coverage / 2))
 
 
 def as_rgb(color: str) -> tuple[float, ...]:

@@ -29,12 +29,12 @@ from mercer.maps import BaseMap, DrawnMap, Nystroem
 from mercer.maps.base import check_replayable, fresh_copy
 from mercer.metric.scaled_columns import sample_of_columns, scaled_inputs
 from mercer.parameters import Choice, Domain, Integer, Interval, check_parameter
+from mercer.solvers.copies import copies_in, counted_once
 from mercer.solvers.local.metric_search import MetricTrial
 from mercer.solvers.local.near_fit import LocalFit
 from mercer.solvers.neighbor_processes.posterior import NeighborPosterior
 from mercer.solvers.processes.calibration import calibrated_scales, left_out, standardized_errors
-from mercer.solvers.processes.copies import copies_in, counted_once, is_degenerate
-from mercer.solvers.processes.evidence import Evidence, Scales
+from mercer.solvers.processes.evidence import Evidence, Scales, is_degenerate
 from mercer.solvers.processes.intervals import METHODS, interval, log_densities
 from mercer.solvers.processes.lengthscales import LengthscaleGradient
 from mercer.solvers.processes.paths import SamplePaths, sample_paths
@@ -94,7 +94,8 @@ class GaussianProcessRegressor(Regressor):
     noise : float or "tune", default="tune"
         Standard deviation of the noise, in the unit of the targets; "tune" maximizes the evidence, and with landmarks
         calibrates the noise on leave-one-out errors; see Notes. Copies of rows with equal targets, and weights above
-        one, which mean the same, are counted once if the noise of highest evidence is zero because of them.
+        one, which mean the same, are counted once if the noise of highest evidence is zero because of them. With
+        `neighbors` they are left out together, and weights are divided by their median if that is above one.
     amplitude : float or "tune", default="tune"
         Standard deviation of the function, for a kernel with k(x, x) = 1; "tune" maximizes the evidence.
     lengthscale_tuning : {"auto", "shared", "ard"} or None, default="auto"
@@ -176,9 +177,10 @@ class GaussianProcessRegressor(Regressor):
     the rows. So a Gaussian or Matern kernel of smoothness 5/2 of the highest evidence on `tune_rows` rows is used
     instead, with the noise of highest evidence, unless squared errors of left-out rows are larger by more than 1 %.
     Features, near rows or both are chosen by the leave-one-out density, and the variance follows the residuals of the
-    near rows [5]_, so that it differs between regions. `noise_` and `amplitude_` are those at an average scale. `noise`
-    and `amplitude` can be both given or both tuned. There are no covariances and samples. The rows are a part of the
-    model, or stay in their source (`LocalCorrection`).
+    near rows [5]_, so that it differs between regions. Standard deviations maximize the normal density of left-out
+    errors; intervals and log densities, whose errors may have heavy tails, have their own. `noise_` and `amplitude_`
+    are those at an average scale. `noise` and `amplitude` can be both given or both tuned. There are no covariances and
+    samples. The rows are a part of the model, or stay in their source (`LocalCorrection`).
 
     *Intervals.* `predict_interval` and `predict_log_density` use the distribution of leave-one-out errors of a sample
     of rows, divided by their standard deviations, since errors of real data often have heavier tails than normal ones.
@@ -629,13 +631,13 @@ class GaussianProcessRegressor(Regressor):
         return mean, spread[..., 0] if self._single else spread
 
     @rowwise
-    def predict_interval(self, X: Any, level: float = 0.9, *, method: str = "calibrated") -> Array:
+    def predict_interval(self, X: Any, coverage: float = 0.9, *, method: str = "calibrated") -> Array:
         """Return intervals that contain a new target with a given probability.
 
         Parameters
         ----------
         %(X)s
-        level : float, default=0.9
+        coverage : float, default=0.9
             Probability, > 0 and < 1.
         method : {"calibrated"}, default="calibrated"
             "calibrated" intervals are centered at the predictions. Their half-width is the standard deviation of a new
@@ -647,13 +649,13 @@ class GaussianProcessRegressor(Regressor):
         ndarray of shape (n, 2) or (n, t, 2)
             Lower and upper ends.
         """
-        check_parameter(type(self).__name__, "level", level, Interval(0, 1, closed="neither"))
+        check_parameter(type(self).__name__, "coverage", coverage, Interval(0, 1, closed="neither"))
         check_parameter(type(self).__name__, "method", method, Choice(*METHODS))
-        mean, std = self.predict(X, return_std=True, with_noise=True)
+        mean, std = self._spread_of_targets(X)
         shape = (len(mean), -1)
         posterior = self.posterior_ if self.local_posterior_ is None else self.local_posterior_
         ends = interval(
-            posterior, self.feature_map_.check_rows(X), mean.reshape(shape), std.reshape(shape), level, method
+            posterior, self.feature_map_.check_rows(X), mean.reshape(shape), std.reshape(shape), coverage, method
         )
         return ends[:, 0] if self._single else ends
 
@@ -676,7 +678,7 @@ class GaussianProcessRegressor(Regressor):
         -------
         ndarray of shape (n,) or (n, t)
         """
-        mean, std = self.predict(X, return_std=True, with_noise=True)
+        mean, std = self._spread_of_targets(X)
         targets = np.asarray(y, dtype=np.float64)
         if targets.shape != mean.shape:
             msg = f"{type(self).__name__}: y must have the shape {mean.shape} of predictions, got {targets.shape}."
@@ -686,6 +688,16 @@ class GaussianProcessRegressor(Regressor):
         shape = (len(mean), -1)
         values = log_densities(posterior, (targets - mean).reshape(shape), std.reshape(shape))
         return values[:, 0] if self._single else values
+
+    def _spread_of_targets(self, X: Any) -> tuple[Array, Array]:
+        """Return predictions, and the standard deviations by which left-out errors are divided."""
+        if self.local_posterior_ is None:
+            return self.predict(X, return_std=True, with_noise=True)
+        self._check_fitted()
+        X = validate_rows(self, X, reset=False)
+        mean, std = self.local_posterior_.predict(X, return_std=True, with_noise=True, normal=False, n_jobs=self.n_jobs)
+        assert std is not None
+        return (mean[:, 0], std[:, 0]) if self._single else (mean, std)
 
     def _refuse_with_neighbors(self, refused: bool, what: str, instead: str) -> None:
         if refused and self.local_posterior_ is not None:
@@ -748,7 +760,7 @@ class GaussianProcessRegressor(Regressor):
         >>> X = rng.uniform(-3, 3, size=(300, 1))
         >>> y = np.sin(X[:, 0]) + 0.1 * rng.standard_t(3, size=300)
         >>> model = GaussianProcessRegressor(Gaussian(1.0), random_state=0).fit(X[:200], y[:200])
-        >>> lower, upper = model.jackknife(X[:200], y[:200]).interval(X[200:], level=0.9).T
+        >>> lower, upper = model.jackknife(X[:200], y[:200]).interval(X[200:], coverage=0.9).T
         >>> bool(0.82 < ((lower <= y[200:]) & (y[200:] <= upper)).mean() <= 1)
         True
         """
@@ -824,7 +836,7 @@ class GaussianProcessRegressor(Regressor):
         rng = as_generator(random_state)
         return sample_paths(self.posterior_, self.feature_map_, int(n_samples), rng, single=self._single)
 
-    def plot(self, X: Any, y: Any = None, *, ax: Any = None, target: int = 0, level: float = 0.9) -> Any:
+    def plot(self, X: Any, y: Any = None, *, ax: Any = None, target: int = 0, coverage: float = 0.9) -> Any:
         """Plot the posterior of a process of one or two features.
 
         For one feature, the picture has the mean, and bands of the function and of new targets; for two features, the
@@ -840,7 +852,7 @@ class GaussianProcessRegressor(Regressor):
             Axes to draw into. None creates a new figure.
         target : int, default=0
             Column of targets, if there are several.
-        level : float, default=0.9
+        coverage : float, default=0.9
             Probability of the bands, which are normal ones.
 
         Returns
@@ -848,4 +860,4 @@ class GaussianProcessRegressor(Regressor):
         matplotlib Axes
         """
         self._check_fitted()
-        return plot_regressor(self, X, y, ax, target=target, level=level)
+        return plot_regressor(self, X, y, ax, target=target, coverage=coverage)

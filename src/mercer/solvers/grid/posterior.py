@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
@@ -9,10 +10,20 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
+from mercer.errors import MercerWarning
 from mercer.features import features_of
 from mercer.linalg.nonuniform import series_values
 from mercer.maps.fourier.frequency_grids import GridFeatures, GridPart
-from mercer.solvers.grid.systems import DenseGram, System, ToeplitzGram, conjugate_gradients, dense_factor, inverse_of
+from mercer.solvers.grid.systems import (
+    DenseGram,
+    Preconditioner,
+    System,
+    ToeplitzGram,
+    conjugate_gradients,
+    dense_factor,
+    inverse_of,
+)
+from mercer.solvers.grid.variance import LocalVariances, RowVariances
 
 __all__ = ["MOST_DENSE", "GridPosterior", "coefficients_of"]
 
@@ -21,6 +32,10 @@ Array = np.ndarray
 MOST_DENSE = 8000
 # Number of components of largest weights whose posterior covariance is computed by a factorization.
 VARIANCE_COMPONENTS = 4000
+# If there are more components: number of rows of the fit up to which they are stored, for the variances of the exact
+# process; otherwise, number of rows up to which all variances are solved for, and number of rows by which the
+# approximation for more rows is scaled.
+MOST_STORED, MOST_SOLVED, SCALED_BY = 5000, 2000, 32
 # Number of components up to which a factorization takes less time than conjugate gradients, and the number of lowest
 # components whose block is the preconditioner.
 FEW, BLOCK = 1500, 1000
@@ -30,6 +45,8 @@ STOP = 1e-5
 # Relative error of values of series.
 SERIES_EPS = 1e-11
 PANEL = 256
+# Variance that is added to covariances of samples, in units of the prior variance.
+JITTER = 1e-10
 # Values of more than this many functions are products with the features of rows, if these have few entries.
 MANY_COLUMNS, FEW_ENTRIES = 8, 2**24
 
@@ -40,8 +57,9 @@ def coefficients_of(system: System, roots: Array, noise: float) -> tuple[Array, 
     M = system.gram.size
     if M > FEW and isinstance(system.gram, ToeplitzGram):
         columns, steps = [], 0
+        precondition = Preconditioner.of(system.gram, roots, noise, BLOCK)
         for column in right.T:
-            b, count, converged = conjugate_gradients(system.gram, roots, noise, column, block=BLOCK, tolerance=STOP)
+            b, count, converged = conjugate_gradients(system.gram, roots, noise, column, precondition, tolerance=STOP)
             columns.append(b)
             steps = max(steps, count) if converged else -count
         return np.stack(columns, axis=1), steps
@@ -69,6 +87,7 @@ class GridPosterior:
     noise: float
     size: Array  # (t,)
     offset: Array  # (t,)
+    rows: RowVariances | None = None  # the rows of the fit, if they are few and the grid is large
 
     def __getstate__(self) -> dict[str, Any]:
         # Without the factorization, which can be computed again.
@@ -111,9 +130,23 @@ class GridPosterior:
         """Whether variances are computed from the features of rows, as for sums over groups of columns."""
         return isinstance(self.system.gram, DenseGram)
 
+    @property
+    def factorized(self) -> bool:
+        """Whether the posterior covariance of all components is computed by a factorization."""
+        return self.dense or self.system.gram.size <= VARIANCE_COMPONENTS
+
     def prepare_variance(self) -> None:
         """Factorize the system, before several threads use it."""
-        _ = self.covariance if self.dense else (self.variance_series, self._taper, self._rest_of_crowd)
+        if self.factorized:
+            _ = self.covariance if self.dense else self.variance_series
+        elif self.rows is not None:
+            _ = self.rows.factor
+
+    @cached_property
+    def solved(self) -> LocalVariances:
+        """Variances by conjugate gradients."""
+        roots, gram = self.roots, self.system.gram
+        return LocalVariances(self.features, gram, roots, self.noise, Preconditioner.of(gram, roots, self.noise, BLOCK))
 
     @cached_property
     def index(self) -> Array:
@@ -176,12 +209,9 @@ class GridPosterior:
         crowds = np.linspace(-10, np.log(max(self.system.weight, 1.0)) + 10, 80)
         return crowds, np.array([(squares / (1 + np.exp(c) * squares / self.noise**2)).sum() for c in crowds])
 
-    def rest_at(self, angles: tuple[Array, ...]) -> Array:
-        """Return the sum of the variances of the other components at rows, by the density of rows around them."""
-        if len(self.index) == self.system.gram.size:
-            return np.zeros(len(angles[0]))
-        crowd = series_values(angles, self.system.gram.sums * self._taper, 1e-6).real
-        return np.interp(np.log(np.maximum(crowd, 1e-5)), *self._rest_of_crowd)
+    def crowd(self, angles: tuple[Array, ...]) -> Array:
+        """Return the number of rows of the fit in a Gaussian window around rows, in units of a density of one."""
+        return np.maximum(series_values(angles, self.system.gram.sums * self._taper, 1e-6).real, 1e-5)
 
     @cached_property
     def variance_series(self) -> Array:
@@ -216,6 +246,8 @@ class GridPosterior:
 
     def variance(self, X: Any) -> Array:
         """Return the posterior variance of the function (n, t) at rows."""
+        if self.rows is not None:
+            return self.amplitude**2 * self.rows.variances(X)[:, None] * np.square(self.size)
         out = np.zeros(X.shape[0])
         for part in self.features.parts:
             _, near = part.angles(X)
@@ -224,20 +256,69 @@ class GridPosterior:
         if self.dense:
             Z = features_of(self.features.unweighted(), X)
             out += np.einsum("ij,ij->i", Z @ self.covariance, Z)
-        else:
+        elif self.factorized:
             (part,) = self.features.parts
             angles, near = part.angles(X)
             series = series_values(angles, self.variance_series, SERIES_EPS).real
             alone = self.covariance[0, 0] if self.features.constant else 0.0
-            out += np.where(near, np.maximum(series, 0.0) + self.rest_at(angles), alone)
+            out += np.where(near, np.maximum(series, 0.0), alone)
+        else:
+            solved = self.solved_variances(X) if X.shape[0] <= MOST_SOLVED else None
+            out += self.scaled_variances(X) if solved is None else solved
         return out[:, None] * np.square(self.size)
+
+    def solved_variances(self, X: Any) -> Array | None:
+        """Return the variances of the sum over a part, by conjugate gradients; None if that takes too many systems."""
+        (part,) = self.features.parts
+        angles, near = part.angles(X)
+        out = np.zeros(X.shape[0])
+        if near.any():
+            points = np.stack(angles, axis=1)[near] / (2 * np.pi * np.array(part.spacing))
+            solved = self.solved.variances(X[near], points, self.crowd(angles)[near])
+            if solved is None:
+                return None
+            out[near] = solved
+        if self.features.constant and not near.all():  # the other features of these rows are zero
+            out[~near] = self.solved.covariances(X[~near][:1])[0, 0]
+        return out
+
+    def scaled_variances(self, X: Any) -> Array:
+        """Return the variances of the sum over a part for many rows, and warn of their error.
+
+        Variances of the components of largest weights, and those of the others by the density of rows, are multiplied
+        by the number at which they have the right mean at some of the rows.
+        """
+        (part,) = self.features.parts
+        angles, near = part.angles(X)
+        series = np.maximum(series_values(angles, self.variance_series, SERIES_EPS).real, 0.0)
+        series += np.interp(np.log(self.crowd(angles)), *self._rest_of_crowd)
+        some = np.flatnonzero(near)
+        some = some[np.linspace(0, len(some) - 1, min(len(some), SCALED_BY)).astype(int)]
+        if len(some):
+            solved = self.solved_variances(X[some])
+            assert solved is not None  # there are fewer rows than systems
+            ratio = np.sqrt(solved / np.maximum(series[some], np.finfo(float).tiny))
+            factor = float(np.exp(np.log(np.maximum(ratio, 1e-6)).mean()))
+            error = float(np.sqrt(np.mean(np.square(ratio / factor - 1))))
+            series *= factor**2
+            msg = (
+                f"Standard deviations of {X.shape[0]} rows on a grid of {self.system.gram.size} components are "
+                f"approximate: by {len(some)} of the rows, their relative error is {error:.0%} (root mean square). "
+                "Predict fewer rows at a time, or lower max_components."
+            )
+            warnings.warn(msg, MercerWarning, stacklevel=2)
+        alone = self.covariance[0, 0] if self.features.constant else 0.0
+        return np.where(near, series, alone)
 
     def covariances(self, X: Any) -> Array:
         """Return the posterior covariance of the function (n, n, t) at rows."""
-        Z = features_of(self.features.unweighted(), X)
-        out = (Z * self.rest) @ Z.T
-        Z = Z[:, self.index]
-        out += Z @ self.covariance @ Z.T
+        if self.rows is not None:
+            return self.amplitude**2 * self.rows.covariances(X)[..., None] * np.square(self.size)
+        if self.factorized:
+            Z = features_of(self.features.unweighted(), X)[:, self.index]
+            out = Z @ self.covariance @ Z.T
+        else:
+            out = self.solved.covariances(X)
         for part in self.features.parts:
             _, near = part.angles(X)
             left = self.amplitude**2 * max(part.summand.mass - part.mass, 0.0)
@@ -262,6 +343,12 @@ class GridPosterior:
         At rows out of reach of the box of a part, samples of that part are samples of the prior, joint for these rows.
         """
         n, t = X.shape[0], self.coef.shape[1]
+        if self.rows is not None and n <= MOST_SOLVED:
+            spread = self.rows.covariances(X)
+            spread[np.diag_indices(n)] += JITTER * self.rows.kernel.diag(X)
+            root = scipy.linalg.cholesky(spread, lower=True, overwrite_a=True, check_finite=False)
+            draws = self.amplitude * (root @ rng.standard_normal((n, t * count))).reshape(n, t, count)
+            return self.mean(X)[..., None] + self.size[:, None] * draws
         steps = np.sqrt(self.rest)[:, None] * rng.standard_normal((self.system.gram.size, t * count))
         draws = rng.standard_normal((len(self.index), t * count))
         draws = self.block_noise * scipy.linalg.solve_triangular(self.factor, draws, check_finite=False)
@@ -271,7 +358,7 @@ class GridPosterior:
             _, near = part.angles(X)
             if not near.all():
                 prior = self.prior(part, X[~near])
-                root = np.linalg.cholesky(prior + 1e-10 * prior[0, 0] * np.eye(len(prior)))
+                root = np.linalg.cholesky(prior + JITTER * prior[0, 0] * np.eye(len(prior)))
                 out[~near] += root @ rng.standard_normal((len(prior), t * count))
         return self.offset[:, None] + self.size[:, None] * out.reshape(n, t, count)
 

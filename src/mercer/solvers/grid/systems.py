@@ -11,7 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import scipy.fft
@@ -24,6 +24,7 @@ from mercer.statistics.moments import Moments, symmetric
 __all__ = [
     "DenseGram",
     "Gram",
+    "Preconditioner",
     "System",
     "ToeplitzGram",
     "conjugate_gradients",
@@ -292,24 +293,34 @@ def inverse_of(factor: Array) -> Array:
     return inverse + np.tril(inverse, -1).T
 
 
+@dataclass(frozen=True, eq=False)
+class Preconditioner:
+    """The inverse of the exact block of A of the lowest frequencies, and of the diagonal of the others."""
+
+    diagonal: Array  # (M,)
+    index: Array  # (k,), components of the block
+    inverse: Array  # (k, k)
+
+    @classmethod
+    def of(cls, gram: Gram, roots: Array, noise: float, size: int) -> Self:
+        """Return the preconditioner with a block of about `size` components."""
+        return cls(gram_diagonal(gram) * np.square(roots) + noise**2, *low_block(gram, roots, noise, size))
+
+    def __call__(self, r: Array) -> Array:
+        z = r / self.diagonal
+        z[self.index] = self.inverse @ r[self.index]
+        return z
+
+
 def conjugate_gradients(
-    gram: Gram, roots: Array, noise: float, right: Array, *, block: int, tolerance: float
+    gram: Gram, roots: Array, noise: float, right: Array, precondition: Preconditioner, *, tolerance: float
 ) -> tuple[Array, int, bool]:
     """Return the solution of A b = right, the number of steps, and whether the iteration has converged.
 
-    The preconditioner is the exact block of the lowest frequencies and the diagonal of the others. The iteration stops
-    when the preconditioned residual, which estimates the error of b in the norm of A, has decreased by `tolerance`; the
-    residual itself hardly depends on the low frequencies that matter.
+    The iteration stops when the preconditioned residual, which estimates the error of b in the norm of A, has decreased
+    by `tolerance`; the residual itself hardly depends on the low frequencies that matter.
     """
-    index, inverse = low_block(gram, roots, noise, block)
     square = noise**2
-    diagonal = gram_diagonal(gram) * np.square(roots) + square
-
-    def precondition(r: Array) -> Array:
-        z = r / diagonal
-        z[index] = inverse @ r[index]
-        return z
-
     x = np.zeros_like(right)
     r = right.copy()
     z = precondition(r)

@@ -36,9 +36,6 @@ Array = np.ndarray
 # landmarks are rarely a part of the variance of labels, but far away from all rows they are all of it.
 PRIORS = ((0.0, 0.5), (0.0, 2.0), (np.log(0.01), 2.0))
 BOUNDS = ((0.3, 3.0), (1e-4, 10.0), (1e-4, 1.0))
-# Largest factor of the mean for more than two labels: there, one Newton step with diagonal blocks of the Hessian is
-# somewhat too optimistic, and the amplitude is one that suits rows held out.
-LARGEST_OF_SEVERAL = 1.0
 # Least value of one minus the leverage of the rows that are left out.
 LEAST_MARGIN = 1e-6
 # Differences of the logarithms of the factors for second derivatives, and largest number of Newton steps.
@@ -139,8 +136,12 @@ class LeftOutLabels:
         return -float(share @ logs), -(share @ slopes)
 
 
-def calibrated(left_out: LeftOutLabels) -> tuple[tuple[float, float, float], float]:
-    """Return the factors of mean, variance and residual variance of least logarithmic loss, and this loss."""
+def calibrated(left_out: LeftOutLabels, largest: float | None = None) -> tuple[tuple[float, float, float], float]:
+    """Return the factors of mean, variance and residual variance of least logarithmic loss, and this loss.
+
+    The factor of the mean is at most `largest`. For more than two labels, one Newton step with diagonal blocks of the
+    Hessian is too optimistic, so that this number is the factor of rows that are really held out.
+    """
     total = float(left_out.weight.sum())
     centers, widths = np.array(PRIORS).T
 
@@ -149,15 +150,17 @@ def calibrated(left_out: LeftOutLabels) -> tuple[tuple[float, float, float], flo
         standardized = (logs - centers) / widths
         return value + 0.5 * float(standardized @ standardized) / total, gradient + standardized / widths / total
 
-    bounds = np.log(BOUNDS)
-    if left_out.mean.shape[1] > 1:
-        bounds[0, 1] = np.log(LARGEST_OF_SEVERAL)
-    starts = [np.array([0.0, np.log(share), np.log(0.01)]) for share in (1.0, 0.1, 0.01)]
+    limits = np.array(BOUNDS)
+    if largest is not None:
+        limits[0] = np.minimum(limits[0], largest)
+    bounds = np.log(limits)
+    start = float(np.clip(0.0, *bounds[0]))
+    starts = [np.array([start, np.log(share), np.log(0.01)]) for share in (1.0, 0.1, 0.01)]
     first = min(starts, key=lambda start: objective(start)[0])
     options = {"maxiter": 60, "ftol": 1e-14, "gtol": 1e-9}
     found = optimize.minimize(objective, first, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
     logs = refined(lambda x: objective(x)[1], found.x, bounds)
-    scale, variance, residual = np.clip(np.exp(logs), *np.array(BOUNDS).T).tolist()
+    scale, variance, residual = np.clip(np.exp(logs), *limits.T).tolist()
     return (scale, variance, residual), left_out.loss(np.array([scale, variance, residual]))[0]
 
 

@@ -270,7 +270,7 @@ def fit_near(
     elif mean is None:
         mean = weighted_mean(problem)
     constant = GlobalPart(np.zeros((0, len(mean))), mean, None)
-    local_alpha = ridge.alpha
+    local_alpha = ridge.alpha if isinstance(alpha, str) else float(alpha)
     for count in () if tuple(parts) == ("global",) else neighbors:
         enter_stage(report, "leave rows out")
         near = replace(problem, n_neighbors=count)

@@ -38,6 +38,7 @@ from mercer.features import Features, parameter_bytes
 from mercer.kernels.base import dense64
 from mercer.linalg.local_systems import LocalSolution
 from mercer.neighbors import NeighborIndex, neighbor_index
+from mercer.solvers.copies import remaining
 from mercer.solvers.local.near_kernel import NearKernel
 from mercer.solvers.local.near_rows import NearRows
 from mercer.solvers.local.near_source import RowsInSource
@@ -255,7 +256,7 @@ class NearProblem:
 class LeftOut:
     """Leave-one-out predictions of some rows.
 
-    Of a row of weight > 1, one copy is left out, and the others remain.
+    All copies of a row are left out if their targets are equal. Otherwise one of them is, and the others remain.
     """
 
     sample: Array  # (m,), indices of the rows
@@ -425,7 +426,7 @@ class LeftOutSystems:
     problem: NearProblem  # with further rows: one for each row of the sample of which copies remain
     sample: Array  # (m,)
     indices: Array  # (m, k)
-    remaining: Array  # (m,), weight of the copies that remain
+    remaining: Array  # (m,), weight of the copies that remain, none of those with equal targets
     own: Array  # (m,), index of the row of the remaining copies, or -1
 
     @classmethod
@@ -434,9 +435,8 @@ class LeftOutSystems:
         n, rows = len(problem.rows), problem.rows
         found = problem.near(problem.points[sample], own=sample)
         count = found.shape[1]
-        weight = rows.weight[sample]
-        remaining = weight - np.minimum(weight, 1.0)
-        copied = np.flatnonzero(remaining > 0) if count else np.zeros(0, dtype=int)
+        left = remaining(rows.weight[sample], rows.scatter[sample].any(axis=1))
+        copied = np.flatnonzero(left > 0) if count else np.zeros(0, dtype=int)
         own = np.full(len(sample), -1)
         if len(copied):
             own[copied] = n + np.arange(len(copied))
@@ -448,7 +448,7 @@ class LeftOutSystems:
             longer = {name: stack(rows, rows[extra]) for name, rows in arrays.items() if rows is not None}
             problem = replace(problem, **longer)
             found = indices
-        return cls(problem, sample, found, remaining, own)
+        return cls(problem, sample, found, left, own)
 
     def left_out(self, alpha: float, part: GlobalPart | None = None) -> LeftOut:
         """Return the leave-one-out predictions for a variance of the noise.
@@ -481,8 +481,10 @@ class LeftOutSystems:
         weight = rows.weight[sample]
         # Without noise, a row that others determine up to rounding has no variance.
         least = np.maximum(LEAST_VARIANCE * problem.kernel.diag(rows.X[sample]), np.finfo(float).tiny)
-        found = solution.variance + alpha / np.minimum(weight, 1.0)
+        found = solution.variance + alpha / (weight - self.remaining)  # that of the mean of the copies left out
         variance = np.maximum(found, least)
+        # Errors are those of a single target.
+        alone = alpha / np.minimum(weight, 1.0) - alpha / (weight - self.remaining)
         slope = np.ones(len(sample))
         if copied.any():  # the remaining copies are the first of the near rows
             slope[copied] += solution.weights[copied, 0] / self.remaining[copied]
@@ -490,13 +492,13 @@ class LeftOutSystems:
             leverage = part.spread(problem.innovations(solution.weights, self.indices, Z)) / variance
             margin = np.maximum(1 - leverage, LEAST_MARGIN)
             errors, slope = errors / margin[:, None], slope / margin
-            variance = variance / margin + problem.left_variance(rows.X[sample], Z)
+            variance = variance / margin + alone + problem.left_variance(rows.X[sample], Z)
             # Without noise, features fit some rows exactly (those that are landmarks), or all of them.
             used = (margin > LEAST_MARGIN) & ((found > least) | (not problem.is_local))
             if used.any():
                 return LeftOut(sample[used], errors[used], variance[used], slope[used], rows)
             return LeftOut(sample, errors, variance, slope, rows, determined=True)
-        return LeftOut(sample, errors, variance, slope, rows)
+        return LeftOut(sample, errors, variance + alone, slope, rows)
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,21 +8,22 @@ from functools import partial
 from typing import Any, Self
 
 import numpy as np
-import scipy.sparse as sp
 
 from mercer.engines import Block, CheckpointedEngine, Engine, FilteredEngine, Report
 from mercer.features import Features, rows_to_features
 from mercer.kernels import Kernel
-from mercer.statistics import NearestRows, RowSample, exponentials, row_hashes
+from mercer.solvers.copies import CopyGroups
+from mercer.statistics import NearestRows, RowSample, exponentials
+from mercer.statistics.distinct import rank_hashes
 from mercer.statistics.nearest import MOST_COPIES
 
 __all__ = ["Copies", "NearRows", "ResidualWeights", "collect"]
 
 Array = np.ndarray
-# Sparse rows with more features than this are not ranked, which needs dense columns.
-MOST_RANKED = 2048
 # Targets of which the largest is outside these bounds are divided by a unit, so that their squares are finite.
 SMALLEST_TARGET, LARGEST_TARGET = 1e-100, 1e100
+# Rounding error of a mean of equal targets, relative to them.
+ROUNDING = 64 * np.finfo(float).eps
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,19 +73,21 @@ class NearRows:
         X, targets, weight = (
             (X, targets, weight) if len(used) == len(weight) else (X[used], targets[used], weight[used])
         )
-        _, first, copy_of = np.unique(row_hashes(X), return_index=True, return_inverse=True)
-        order = np.argsort(rank_hashes(X[first]), kind="stable")
-        first = first[order]
+        groups = CopyGroups.of(X)
+        order = np.argsort(rank_hashes(X[groups.first]), kind="stable")
+        first = groups.first[order]
         if len(first) == len(weight):
             return cls(X[first], targets[first], weight[first], np.zeros_like(targets), n_rows, is_complete)
         position = np.empty_like(order)
         position[order] = np.arange(len(order))
-        copy_of = position[copy_of]
+        copy_of = position[groups.group]
         total = np.bincount(copy_of, weight)
         means = np.stack([np.bincount(copy_of, weight * column) for column in targets.T], axis=1) / total[:, None]
+        other = np.bincount(copy_of, (targets != targets[first[copy_of]]).any(axis=1)) > 0
+        means = np.where(other[:, None], means, targets[first])  # exact where copies have equal targets
         squares = weight[:, None] * np.square(targets - means[copy_of])
         scatter = np.stack([np.bincount(copy_of, column) for column in squares.T], axis=1)
-        differ = np.asarray(scatter.any(axis=1))[copy_of]
+        differ = other[copy_of]
         copies = Copies.of(copy_of[differ], targets[differ], weight[differ]) if differ.any() else None
         return cls(X[first], means, total, scatter, n_rows, is_complete, copies)
 
@@ -113,7 +116,9 @@ class NearRows:
         The targets of `found` are in the given unit, and the offset is subtracted here.
         """
         copies = None
-        differ = np.asarray(found.scatter.any(axis=1))[found.copy_row]
+        rounding = found.weight[:, None] * np.square(ROUNDING * found.targets)
+        scatter = np.where(found.scatter > rounding, found.scatter, 0.0)
+        differ = np.asarray(scatter.any(axis=1))[found.copy_row]
         targets = found.targets if offset is None else found.targets - offset
         if differ.any():
             row, of_copies, weight = found.copy_row[differ], found.copy_targets[differ], found.copy_weight[differ]
@@ -124,7 +129,7 @@ class NearRows:
             found.X,
             targets,
             found.weight,
-            found.scatter,
+            scatter,
             found.seen,
             is_complete=False,
             copies=copies,
@@ -149,6 +154,19 @@ class NearRows:
             scatter=self.scatter[index],
             copies=copies,
         )
+
+    @property
+    def repetition(self) -> float:
+        """The weight that most rows have whose copies have equal targets, at least one."""
+        alone = self.weight[~self.scatter.any(axis=1)]
+        return max(1.0, float(np.median(alone))) if len(alone) else 1.0
+
+    def repeated(self, factor: float) -> NearRows:
+        """Return the same rows with weights multiplied by a factor."""
+        if factor == 1:
+            return self
+        copies = None if self.copies is None else replace(self.copies, weight=self.copies.weight * factor)
+        return replace(self, weight=self.weight * factor, scatter=self.scatter * factor, copies=copies)
 
     def without_inputs(self) -> NearRows:
         """Return the same rows without columns."""
@@ -243,18 +261,3 @@ def unit_of(targets: Array) -> float:
 def positive_rows(weight: Array | None, n: int) -> int:
     """Return the number of rows with a positive weight."""
     return n if weight is None else int(np.count_nonzero(weight > 0))
-
-
-def rank_hashes(X: Any) -> Array:
-    """Return a hash of each row that depends on the ranks of its entries among the values of their features.
-
-    Of wide sparse rows it is the hash of their content.
-    """
-    if sp.issparse(X):
-        if X.shape[1] > MOST_RANKED:
-            return row_hashes(X)
-        X = X.toarray()
-    ranks = np.empty(X.shape)
-    for column in range(X.shape[1]):
-        ranks[:, column] = 1 + np.unique(X[:, column], return_inverse=True)[1]
-    return row_hashes(ranks[:, ranks.max(axis=0, initial=0) > 1])  # constant features do not matter

@@ -96,6 +96,7 @@ class RowsInSource:
     most_rows: int  # number of near rows that are in memory at a time
     unit: float = 1.0  # targets are divided by this number, ...
     offset: Array | None = None  # (t,) ... and minus these; None means zeros
+    repeated: float = 1.0  # factor of the weights
 
     def near(self, points: Any, count: int, *, own: Array | None = None, report: Report | None = None) -> NearRows:
         """Return the distinct rows that are among the `count` nearest rows of points, in one pass over all rows.
@@ -103,7 +104,7 @@ class RowsInSource:
         `own` are the hashes of the points, if they are rows of the data, which are then found too.
         """
         found = self.engine.sum(FindNearest(self.kernel, self.targets, self.unit, points, count, own), report)
-        return NearRows.of_nearest(found, self.unit, self.offset)
+        return NearRows.of_nearest(found, self.unit, self.offset).repeated(self.repeated)
 
     def queries_per_pass(self, count: int) -> int:
         """Return the number of queries whose near rows are in memory at a time."""

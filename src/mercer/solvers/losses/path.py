@@ -16,6 +16,7 @@ from mercer.solvers.losses.losses import Problem
 from mercer.solvers.losses.objective import Penalized
 from mercer.solvers.losses.quasi_newton import minimize
 from mercer.solvers.losses.sample import ROWS_PER_COEFFICIENT, Sample
+from mercer.solvers.ridge.paths import log_loss_scale
 from mercer.statistics import row_hashes
 from mercer.statistics.feature_cache import RowFeatures
 from mercer.statistics.label_counts import LabelCounts
@@ -24,8 +25,8 @@ __all__ = ["LossPath", "choose_weight"]
 
 Array = np.ndarray
 # One of this many parts of the rows is held out. Two parts are held out in turn if one has fewer rows than the second
-# number.
-PARTS, ENOUGH_HELD_OUT = 4, 250
+# number. If factors of decision values are chosen too, further parts are held out until they have the third number.
+PARTS, ENOUGH_HELD_OUT, ENOUGH_FOR_FACTORS = 4, 250, 1000
 # Weights of the path, as exponents of ten, in units of one over the mean squared norm of the features. The path ends
 # when the loss increases. Then the weights on both sides of the best one are tried.
 EXPONENTS = np.arange(-1.0, 7.0)
@@ -53,12 +54,15 @@ class LossPath:
         The weight of the least loss.
     n_held_out : int
         Number of rows that were held out.
+    factor : float
+        The factor of decision values at which the loss of the rows held out is least, if it was chosen too.
     """
 
     weights: Array
     losses: Array
     C: float
     n_held_out: int
+    factor: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -69,21 +73,25 @@ class Split:
     held_out: Sample
     coefs: dict[float, Array]  # (D + 1, K) by weight; that of the weight zero is constant
 
-    def loss(self, C: float, problem: Problem, fit_intercept: bool) -> float:
-        """Minimize the penalized loss on the rows of the fit, and return the total loss of those held out."""
+    def values(self, C: float, problem: Problem, fit_intercept: bool) -> Array:
+        """Minimize the penalized loss on the rows of the fit, and return the values of those held out."""
         start = self.coefs[max(weight for weight in self.coefs if weight < C)]
         objective = Penalized(self.fitted.engine(), problem, C, fit_intercept, Passes(None))
         curvature = SampleCurvature(self.fitted, self.fitted, C, problem, fit_intercept)
         exact = problem.loss.separable or problem.columns == 1
         coef = minimize(objective, start, curvature, tol=PATH_TOL, max_iter=SAMPLE_STEPS, exact=exact).coef
         self.coefs[C], rows = coef, self.held_out
-        values = rows.features @ coef[:-1].astype(rows.features.dtype) + coef[-1]
-        losses, _ = problem.loss.value_and_slopes(values, rows.codes)
-        return float((rows.weight * problem.label_weight[rows.codes]) @ losses.sum(axis=1))
+        return np.asarray(rows.features @ coef[:-1].astype(rows.features.dtype) + coef[-1])
 
 
 def choose_weight(
-    problem: Problem, counts: LabelCounts, *, fit_intercept: bool, n_jobs: int | None, report: Report | None = None
+    problem: Problem,
+    counts: LabelCounts,
+    *,
+    fit_intercept: bool,
+    scaled: bool = False,
+    n_jobs: int | None,
+    report: Report | None = None,
 ) -> LossPath:
     """Choose the weight C of the losses by the loss of rows held out from a sample of the rows.
 
@@ -99,6 +107,8 @@ def choose_weight(
         The total weight of the rows of each label, and a sample of the rows.
     fit_intercept : bool
         Whether there is an intercept.
+    scaled : bool, default=False
+        Whether the losses are those of decision values multiplied by a factor, which is chosen for each weight.
     n_jobs : int or None
         Number of threads.
     report : callable or None, default=None
@@ -116,16 +126,32 @@ def choose_weight(
         # A power of ten, so that the weights of the path are round numbers.
         unit = 10.0 ** -np.round(np.log10(typical)) if 0 < typical < np.inf else 1.0
         given = replace(problem, features=RowFeatures(AsGiven(problem.features.n_components)))
-        splits = list(splits_of(sample, given, group, n_groups, fit_intercept))
+        count = 2 if n_groups < PARTS * ENOUGH_HELD_OUT else 1
+        if scaled:
+            count = min(PARTS, max(count, -(-PARTS * ENOUGH_FOR_FACTORS // n_groups)))
+        splits = list(splits_of(sample, given, group, n_groups, count, fit_intercept))
         if not splits:
             return LossPath(np.array([unit]), np.array([np.nan]), float(unit), 0)
-        total = sum(float(split.held_out.weight.sum()) for split in splits)
+        codes, weight, of_rows = (
+            np.concatenate(values)
+            for values in zip(
+                *(
+                    (rows.codes, rows.weight * problem.label_weight[rows.codes], rows.weight)
+                    for rows in (split.held_out for split in splits)
+                ),
+                strict=True,
+            )
+        )
         found: dict[float, float] = {}
+        factors: dict[float, float] = {}
 
         def try_weight(exponent: float) -> float:
             report_step(report, len(found), None, f"C = {unit * 10**exponent:.2g}", "weights")
             C = float(unit * 10**exponent)
-            found[exponent] = sum(split.loss(C, given, fit_intercept) for split in splits) / total
+            values = np.concatenate([split.values(C, given, fit_intercept) for split in splits])
+            factors[exponent] = log_loss_scale(values, codes, weight) if scaled else 1.0
+            losses, _ = problem.loss.value_and_slopes(factors[exponent] * values, codes)
+            found[exponent] = float(weight @ losses.sum(axis=1)) / float(of_rows.sum())
             return found[exponent]
 
         for exponent in EXPONENTS:
@@ -138,7 +164,8 @@ def choose_weight(
         losses = np.array([found[exponent] for exponent in exponents])
         weights = unit * 10**exponents
         n_held_out = sum(len(split.held_out.y) for split in splits)
-        return LossPath(weights, losses, float(weights[np.argmin(losses)]), n_held_out)
+        chosen = int(np.argmin(losses))
+        return LossPath(weights, losses, float(weights[chosen]), n_held_out, factors[float(exponents[chosen])])
 
 
 def groups_of(sample: Sample) -> tuple[Array, int]:
@@ -156,12 +183,14 @@ def groups_of(sample: Sample) -> tuple[Array, int]:
     return rank[inverse], len(first)
 
 
-def splits_of(sample: Sample, problem: Problem, group: Array, n_groups: int, fit_intercept: bool) -> Iterator[Split]:
-    """Yield the splits of the sample into rows of a fit and rows held out."""
+def splits_of(
+    sample: Sample, problem: Problem, group: Array, n_groups: int, count: int, fit_intercept: bool
+) -> Iterator[Split]:
+    """Yield splits of the sample into rows of a fit and rows held out, `count` of them."""
     if n_groups < FEWEST_ROWS:
         return
     part = np.random.default_rng(SEED).permutation(n_groups)[group] * PARTS // n_groups
-    for number in range(2 if n_groups < PARTS * ENOUGH_HELD_OUT else 1):
+    for number in range(count):
         held_out = part == number
         fitted, others = some(sample, problem.features, ~held_out), some(sample, problem.features, held_out)
         shares = np.bincount(fitted.codes, fitted.weight * problem.label_weight[fitted.codes], len(problem.labels))

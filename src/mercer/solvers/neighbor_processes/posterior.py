@@ -10,6 +10,12 @@ as in a Student-t process [1]_. The number :math:`\nu_0` maximizes the density o
 under a Student distribution, whose degrees of freedom are fitted too; infinity, the same scale everywhere, is one of
 the choices.
 
+Intervals and log densities use these variances, multiplied by a factor, and the distribution of the errors divided by
+their standard deviations, which may have heavy tails. Where some rows are nearly copies of others, the density is
+highest if they have hardly any variance, and a few of them that differ have errors of many standard deviations. So
+standard deviations by themselves are those of normally distributed errors: the factor, and a variance that is added to
+that of every target, maximize the normal density of the left-out errors.
+
 References
 ----------
 .. [1] Shah, Wilson, Ghahramani (2014), Student-t processes as alternatives to Gaussian processes, AISTATS.
@@ -21,8 +27,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from scipy import optimize
 
-from mercer.solvers.local.near_fit import LocalFit
+from mercer.solvers.local.near_fit import LocalFit, weighted_quantile
 from mercer.solvers.local.near_model import (
     STEP,
     LeftOut,
@@ -42,6 +49,10 @@ PRIOR_DOF = (np.inf, *(2.0**power for power in range(12, -3, -1)))
 # Gain in the log density of all left-out targets that a local scale must have, as for one parameter in Akaike's
 # criterion.
 LEAST_GAIN = 1.0
+# Variances that are added to those of all targets at first, as shares of the mean squared error, and their least share.
+SHARES, LEAST_SHARE = (1e-4, 1e-2, 0.3), 1e-8
+# Least factor, in units of that of the median squared error, and the median of the square of a normal variable.
+LEAST_FACTOR, MEDIAN_SQUARE = 1 / 3, 0.4549
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,27 +61,45 @@ class NeighborPosterior:
 
     fit: LocalFit
     prior_dof: Array  # (t,), degrees of freedom of the prior of local scales; infinity means one scale for all rows
-    factor: Array  # (t,), factors of variances at which standardized leave-one-out errors have mean square one
+    factor: Array  # (t,), factors at which variances have the mean of squared leave-one-out errors
     errors: StandardizedErrors
     log_density: Array  # (t,), mean log density of left-out targets
+    # (2, t), factor and additional variance of the highest normal density; None in files without them
+    normal: Array | None = None
+
+    @property
+    def normal_variances(self) -> Array:
+        """The factors and the additional variances (2, t) of normally distributed errors."""
+        return np.stack([self.factor, np.zeros_like(self.factor)]) if self.normal is None else self.normal
 
     @property
     def noise(self) -> Array:
         """Standard deviation (t,) of the noise of a row of weight one, at a local scale of one."""
         model = self.fit.model
-        return self.fit.unit * np.sqrt(model.alpha * model.scale * self.factor)
+        factor, floor = self.normal_variances
+        return self.fit.unit * np.sqrt(model.alpha * model.scale * factor + floor)
 
     @property
     def amplitude(self) -> Array:
         """Standard deviation (t,) of the function far away from all rows, at a local scale of one."""
         model = self.fit.model
         prior = float(np.mean(model.problem.kernel.diag(model.problem.rows.X[:100])))
-        return self.fit.unit * np.sqrt(prior * model.scale * self.factor)
+        return self.fit.unit * np.sqrt(prior * model.scale * self.normal_variances[0])
 
     def predict(
-        self, X: Any, *, return_std: bool = False, with_noise: bool = False, n_jobs: int | None = None
+        self,
+        X: Any,
+        *,
+        return_std: bool = False,
+        with_noise: bool = False,
+        normal: bool = True,
+        n_jobs: int | None = None,
     ) -> tuple[Array, Array | None]:
-        """Return predictions (n, t) for validated rows, and standard deviations (n, t) or None."""
+        """Return predictions (n, t) for validated rows, and standard deviations (n, t) or None.
+
+        The standard deviations are those of normally distributed errors, or for ``normal=False`` those by which the
+        left-out errors of `errors` are divided.
+        """
         model, unit = self.fit.model, self.fit.unit
         if not return_std:
             mean, _ = model.predict(X, n_jobs=n_jobs)
@@ -86,7 +115,8 @@ class NeighborPosterior:
             variance = found.variance + model.alpha * with_noise
             mean[some] = found.mean
             local = local_scales(found.quadratic / model.scale, found.count, self.prior_dof)
-            std[some] = np.sqrt(variance[:, None] * model.scale * self.factor * local)
+            factor, floor = self.normal_variances if normal else (self.factor, 0.0)
+            std[some] = np.sqrt(variance[:, None] * model.scale * factor * local + floor * with_noise)
         return mean * unit, std * unit
 
     def log_marginal_likelihood(self, noise: Array | None = None, amplitude: Array | None = None) -> float:
@@ -202,7 +232,7 @@ def neighbor_posterior(fit: LocalFit, problem: NearProblem, sample: Array, *, gi
         left_out = fit.left_out
         quadratic, count = np.zeros((len(left_out.sample), t)), np.zeros(len(left_out.sample))
     index, errors, weight = errors_of_copies(left_out)
-    dof, factor, log_std = np.full(t, np.inf), np.empty(t), np.empty(t)
+    dof, factor, log_std, normal = np.full(t, np.inf), np.empty(t), np.empty(t), np.empty((2, t))
     ratios = []
     for column in range(t):
         squares = quadratic[index, column] / model.scale[column]
@@ -212,13 +242,58 @@ def neighbor_posterior(fit: LocalFit, problem: NearProblem, sample: Array, *, gi
         dof[column] = best_prior(plain, squares, count[index], weight, choices)
         local = local_scales(squares[:, None], count[index], dof[column : column + 1])[:, 0]
         plain = plain / np.sqrt(local)
-        factor[column] = 1.0 if given else weight @ np.square(plain) / weight.sum()
+        if given:
+            factor[column], normal[:, column] = 1.0, (1.0, 0.0)
+        else:
+            factor[column] = weight @ np.square(errors[:, column]) / (weight @ (spread * local))
+            normal[:, column] = normal_variance(np.square(errors[:, column]), spread * local, weight)
         ratios.append(plain / np.sqrt(factor[column]) if factor[column] > 0 else plain)
         variance = np.maximum(spread * local * factor[column], np.finfo(float).tiny)
         log_std[column] = 0.5 * weight @ np.log(variance) / weight.sum() + np.log(fit.unit)
     standardized = StandardizedErrors.of(ratios, [weight] * t)
     density = np.array([student.log_density for student in standardized.students]) - log_std
-    return NeighborPosterior(fit, dof, factor, standardized, density)
+    return NeighborPosterior(fit, dof, factor, standardized, density, normal)
+
+
+def normal_variance(squares: Array, variance: Array, weight: Array) -> tuple[float, float]:
+    """Return the factor f and the sum s of the highest normal density of errors of variance f v + s.
+
+    The sum is zero unless it increases the log density of all errors by `LEAST_GAIN`.
+
+    Parameters
+    ----------
+    squares, variance : ndarray of shape (l,)
+        Squared errors, and their variances v > 0 up to a factor.
+    weight : ndarray of shape (l,)
+        Weights.
+    """
+    total = float(weight.sum())
+    alone = float(weight @ (squares / variance)) / total
+    size = float(weight @ squares) / total
+    if not (size > 0 and alone > 0):
+        return alone, 0.0
+    scale = size * total / float(weight @ variance)
+
+    def loss(logs: Array) -> tuple[float, Array]:
+        factor, floor = scale * np.exp(logs[0]), size * np.exp(logs[1])
+        spread = factor * variance + floor
+        slope = weight * (1 - squares / spread) / spread
+        value = float(weight @ (np.log(spread / size) + squares / spread))
+        return value / total, np.array([slope @ variance * factor, slope.sum() * floor]) / total
+
+    starts = [np.array([0.0, np.log(share)]) for share in SHARES]
+    first = min(starts, key=lambda start: loss(start)[0])
+    # Where variances do not match the errors, as with weights that are no numbers of measurements, a constant variance
+    # may have the highest density, and the function would have none. The median is that of most rows.
+    typical = LEAST_FACTOR * weighted_quantile(squares / variance, weight, 0.5) / MEDIAN_SQUARE
+    least = max(LEAST_SHARE, typical / scale)
+    bounds = [(np.log(least), np.log(max(1e3, 2 * least))), (np.log(LEAST_SHARE), np.log(1e3))]
+    found = optimize.minimize(loss, first, jac=True, method="L-BFGS-B", bounds=bounds)
+    without = np.log(alone / size) + float(weight @ np.log(variance)) / total + 1
+    if 0.5 * total * (without - float(found.fun)) <= LEAST_GAIN:
+        return alone, 0.0
+    factor, floor = np.exp(found.x)
+    return scale * float(factor), size * float(floor)
 
 
 def left_out_squares(systems: LeftOutSystems, alpha: float, residuals: Array) -> tuple[Array, Array]:

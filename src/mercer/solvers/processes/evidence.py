@@ -28,7 +28,7 @@ from scipy import optimize
 
 from mercer.solvers.ridge.least_squares import Spectrum
 
-__all__ = ["Evidence", "Scales"]
+__all__ = ["NO_NOISE", "Evidence", "Scales", "is_degenerate"]
 
 Array = np.ndarray
 # Grid of the ratio alpha relative to the largest eigenvalue, from hardly any noise to hardly any signal.
@@ -36,6 +36,8 @@ RATIOS = np.geomspace(1e-20, 1e6, 105)
 # Largest amplitude that is found, relative to the root mean square of the targets. The evidence of nearly linear
 # functions is highest for long lengthscales and very large amplitudes, where it is flat and depends on rounding errors.
 LARGEST_AMPLITUDE = 100.0
+# Noise over amplitude up to which the noise counts as zero.
+NO_NOISE = 1e-6
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,11 @@ class Scales:
     def alpha(self) -> Array:
         """The equivalent penalty of ridge regression: noise^2 / amplitude^2, for each column of targets."""
         return np.square(self.noise / self.amplitude)
+
+
+def is_degenerate(scales: Scales) -> bool:
+    """Return whether the noise of any target is estimated as zero."""
+    return bool((scales.noise <= NO_NOISE * scales.amplitude).any())
 
 
 @dataclass(frozen=True)

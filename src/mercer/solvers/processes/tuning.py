@@ -25,8 +25,8 @@ from mercer.features import Features
 from mercer.kernels import Kernel, Transformed
 from mercer.maps import BaseMap, RandomFourier
 from mercer.maps.landmarks.lengthscales import isotropic_form
-from mercer.solvers.processes.copies import NO_NOISE, counted_once
-from mercer.solvers.processes.evidence import LARGEST_AMPLITUDE
+from mercer.solvers.copies import counted_once
+from mercer.solvers.processes.evidence import LARGEST_AMPLITUDE, NO_NOISE
 from mercer.solvers.processes.fourier_evidence import FourierEvidence
 from mercer.solvers.processes.gram_evidence import GramEvidence
 from mercer.solvers.processes.lengthscales import dense

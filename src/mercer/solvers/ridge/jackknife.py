@@ -2,8 +2,8 @@ r"""Leave-one-out predictions of a ridge regression without a refit, and interva
 
 Let :math:`h_i(x)` be the weight of target i in the prediction at x, and :math:`e_i` the residual of row i. Without row
 i the prediction at x is :math:`\hat\mu(x) - h_i(x)\, e_i / (1 - h_i(x_i))`. This is exact for a fixed penalty and fixed
-features. With :math:`R_i = |y_i - \hat\mu_{-i}(x_i)|`, the jackknife+ interval [1]_ of level :math:`1 - \alpha` has the
-ends
+features. With :math:`R_i = |y_i - \hat\mu_{-i}(x_i)|`, the jackknife+ interval [1]_ of coverage :math:`1 - \alpha` has
+the ends
 
 .. math:: \hat q^-_\alpha \{\hat\mu_{-i}(x) - R_i\}, \qquad \hat q^+_{1 - \alpha} \{\hat\mu_{-i}(x) + R_i\},
 
@@ -85,14 +85,16 @@ class Jackknife:
     def leverages(self) -> Array:
         return self._shaped(self.leverages_)
 
-    def interval(self, X: Any, level: float = 0.9, *, method: Literal["jackknife+", "minmax"] = "jackknife+") -> Array:
+    def interval(
+        self, X: Any, coverage: float = 0.9, *, method: Literal["jackknife+", "minmax"] = "jackknife+"
+    ) -> Array:
         """Return intervals that contain new targets with a given probability.
 
         Parameters
         ----------
         X : array-like or CSR of shape (m, d)
             Rows.
-        level : float, default=0.9
+        coverage : float, default=0.9
             The probability 1 - a that is aimed at. It is at least 1 - 2 a for "jackknife+" and 1 - a for "minmax".
         method : {"jackknife+", "minmax"}, default="jackknife+"
             The interval.
@@ -100,7 +102,7 @@ class Jackknife:
         Returns
         -------
         ndarray of shape (m, 2) or (m, t, 2)
-            Lower and upper ends. They are infinite if there are too few rows for this level: 1 / a - 1 are needed.
+            Lower and upper ends. They are infinite if there are too few rows for this coverage: 1 / a - 1 are needed.
 
         Notes
         -----
@@ -108,8 +110,8 @@ class Jackknife:
         intervals are nearly those of the plain jackknife, and ``GaussianProcessRegressor.predict_interval`` computes
         calibrated intervals in time O(m D^2), without this guarantee.
         """
-        if not (isinstance(level, int | float) and 0 < level < 1):
-            msg = f"Jackknife: level must be a number between 0 and 1, got {level!r}."
+        if not (isinstance(coverage, int | float) and 0 < coverage < 1):
+            msg = f"Jackknife: coverage must be a number between 0 and 1, got {coverage!r}."
             raise ParameterError(msg)
         if method not in ("jackknife+", "minmax"):
             msg = f"Jackknife: method must be 'jackknife+' or 'minmax', got {method!r}."
@@ -126,10 +128,10 @@ class Jackknife:
                 without = self._without(Z, column)
                 size = sizes[:, column]
                 if method == "jackknife+":
-                    out[rows, column, 0] = -upper_quantile(size - without, level)
-                    out[rows, column, 1] = upper_quantile(size + without, level)
+                    out[rows, column, 0] = -upper_quantile(size - without, coverage)
+                    out[rows, column, 1] = upper_quantile(size + without, coverage)
                 else:
-                    reach = upper_quantile(size[None], level)
+                    reach = upper_quantile(size[None], coverage)
                     out[rows, column, 0] = without.min(axis=1) - reach
                     out[rows, column, 1] = without.max(axis=1) + reach
         return out[:, 0] if self.single else out
