@@ -35,6 +35,14 @@ def test_the_page_is_complete_and_escaped():
     assert "In 1 of 1 rows mercer is better" in page
 
 
+def test_the_page_says_why_a_row_is_worse():
+    cells = (Cell("new", "our map", "ours", None, 3.0, 0.1, 2, 0.25, None),)
+    rows = (Row("one", {"old": 2.0}, cells, "", "lower", known_reason="The rows <differ>."),)
+    table = TableResult("table", "A table", "Someone.", "Table 1", "error", "%", "lower", "How.", rows, ())
+    assert "The rows &lt;differ&gt;." in scoreboard_page(Scoreboard((table,), True, "0.0"))
+    assert "Why worse" not in scoreboard_page(board())
+
+
 def test_equal_results_give_equal_bytes():
     assert scoreboard_page(board()) == scoreboard_page(board())
 

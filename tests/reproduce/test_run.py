@@ -34,6 +34,23 @@ def test_rows_with_fewer_data_are_not_compared():
     assert Row("row", {"a": 1.0}, (cell(0.1, 0.1),), "", "lower", smaller=True).verdict == "fewer rows"
 
 
+def test_rows_where_ours_is_worse_have_a_reason():
+    better = row("lower", {"a": 1.0}, cell(0.5, 0.1))
+    assert (better.verdict, better.reason) == ("better", "")
+    theirs = cell(30.0, 1.0, "paper", published=24.0)
+    worse = Row("row", {"paper": 24.0}, (theirs, cell(26.0, 0.1)), "", "lower", known_reason="Few rows.")
+    assert worse.reason == "Few rows. Other methods are worse here than in the paper, too: paper 30 instead of 24."
+    # For figures of which higher ones are better, 30 instead of 24 is no reason.
+    assert row("higher", {"paper": 27.0}, theirs, cell(26.0, 0.1)).reason == "The reason is not known."
+    assert json.loads(json.dumps(worse.to_dict()))["verdict"] == "worse"
+
+
+def test_reasons_belong_to_rows_of_their_tables():
+    for table in TABLES.values():
+        assert set(table.published.reasons) <= set(table.rows(False))
+        assert set(table.published.remarks) <= set(table.rows(False))
+
+
 def test_exact_figures_need_not_be_exceeded():
     published = TABLES["kar-karnick"].published
     assert published.exact == ["K + LIBSVM"]

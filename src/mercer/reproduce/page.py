@@ -7,9 +7,12 @@ from typing import Any
 from mercer.errors.packages import optional_module
 from mercer.report.svg import MARKERS, SERIES, figure_style, to_svg
 from mercer.report.templates import NEEDED, render
-from mercer.reproduce.run import Scoreboard, TableResult
+from mercer.reproduce.run import COMPARED, Scoreboard, TableResult
 
 __all__ = ["scoreboard_page"]
+
+# Figures whose largest one is more than this multiple of the least one have a logarithmic axis.
+WIDE_RANGE = 100
 
 
 def scoreboard_page(board: Scoreboard) -> str:
@@ -35,10 +38,7 @@ def scoreboard_page(board: Scoreboard) -> str:
 
 def _lead(board: Scoreboard) -> str:
     """Return the first sentence of the page."""
-    total = {"better": 0, "equal": 0, "worse": 0}
-    for table in board.tables:
-        for name, count in table.counts().items():
-            total[name] += count
+    total = {name: sum(table.counts().get(name, 0) for table in board.tables) for name in COMPARED}
     rows = sum(total.values())
     smaller = sum(row.smaller for table in board.tables for row in table.rows)
     more = f" {smaller} further rows had fewer rows of data than in the paper." if smaller else ""
@@ -75,10 +75,10 @@ def _picture(table: TableResult) -> str:
                 x, y = zip(*points, strict=True)
                 panel.plot(x, y, MARKERS[i], color=SERIES[(i + 1) % 4], label=title, markersize=6, linestyle="none")
         shown = [value for _, values in series for value in values if value is not None]
-        if min(shown) > 0 and max(shown) > 20 * min(shown):
+        if min(shown) > 0 and max(shown) > WIDE_RANGE * min(shown):
             panel.set_xscale("log")
         panel.set_yticks(list(positions), [row.name for row in table.rows])
-        panel.invert_yaxis()
+        panel.set_ylim(len(table.rows) - 0.5, -0.5)
         panel.grid(visible=True, axis="both")
         panel.tick_params(axis="y", length=0)
         figure.supxlabel(f"{table.measure}{f' in {table.unit}' if table.unit else ''}", fontsize="medium")

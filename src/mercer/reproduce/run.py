@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import sqrt
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,9 @@ __all__ = ["Cell", "Scoreboard", "reproduce"]
 
 # Figures that differ by less than this many standard errors are called equal.
 EQUAL = 1.0
+# Verdicts of rows that are compared with the paper, and of others.
+COMPARED = ("better", "equal", "worse")
+NOT_COMPARED = ("fewer rows", "not compared")
 
 
 @dataclass(frozen=True)
@@ -79,6 +82,14 @@ class Row(Result):
         Which figures are better.
     smaller : bool
         Whether it was run with fewer rows of data than in the paper.
+    known_reason : str
+        Why our best figure is worse than that of the paper, where it is known.
+    verdict : str
+        Whether our best is "better" than the best of the paper, "equal" within a standard error, or "worse". It is
+        "fewer rows" if the row was run with fewer rows of data, and "not compared" without figures.
+    reason : str
+        Why our best is worse: what is known, and which methods of the paper are worse here, too. It is empty if our
+        best is not worse.
     """
 
     name: str
@@ -87,6 +98,13 @@ class Row(Result):
     remark: str
     better: str
     smaller: bool = False
+    known_reason: str = ""
+    verdict: str = field(init=False)
+    reason: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "verdict", self._verdict())
+        object.__setattr__(self, "reason", self._reason() if self.verdict == "worse" else "")
 
     def best(self, *kinds: str) -> Cell | None:
         """Return the best method of some kinds that was measured, or None if there is none."""
@@ -102,12 +120,7 @@ class Row(Result):
             return None
         return min(figures) if self.better == "lower" else max(figures)
 
-    @property
-    def verdict(self) -> str:
-        """Whether our best is "better" than the best of the paper, "equal" within a standard error, or "worse".
-
-        It is "fewer rows" if the row was run with fewer rows of data, and "not compared" without figures.
-        """
+    def _verdict(self) -> str:
         if self.smaller:
             return "fewer rows"
         ours, theirs = self.best("ours"), self.best_published
@@ -116,6 +129,16 @@ class Row(Result):
         gain = (theirs - ours.value) if self.better == "lower" else (ours.value - theirs)
         margin = 0.0 if ours.error != ours.error else EQUAL * ours.error
         return "better" if gain > margin else "equal" if gain >= -margin else "worse"
+
+    def _reason(self) -> str:
+        sign = 1 if self.better == "lower" else -1
+        harder = [
+            f"{cell.title} {cell.value:.4g} instead of {cell.published:.4g}"
+            for cell in self.cells
+            if cell.published is not None and sign * cell.value > sign * cell.published
+        ]
+        also = f"Other methods are worse here than in the paper, too: {', '.join(harder)}." if harder else ""
+        return " ".join(filter(None, (self.known_reason, also))) or "The reason is not known."
 
 
 @dataclass(frozen=True)
@@ -139,9 +162,9 @@ class TableResult(Result):
         return any(row.best("exact") is not None for row in self.rows)
 
     def counts(self) -> dict[str, int]:
-        """Return how many rows have which verdict."""
+        """Return how many rows have which verdict, without verdicts that no row has."""
         verdicts = [row.verdict for row in self.rows]
-        return {name: verdicts.count(name) for name in ("better", "equal", "worse")}
+        return {name: verdicts.count(name) for name in (*COMPARED, *NOT_COMPARED) if name in verdicts}
 
 
 @dataclass(frozen=True)
@@ -165,12 +188,13 @@ class Scoreboard(Result):
     def __str__(self) -> str:
         lines = []
         for table in self.tables:
-            counts = ", ".join(f"{count} {name}" for name, count in table.counts().items() if count)
+            counts = ", ".join(f"{count} {name}" for name, count in table.counts().items())
             lines += [
                 f"{table.title}: {table.measure}{f' in {table.unit}' if table.unit else ''}; {counts or 'no rows'}"
             ]
             for row in table.rows:
                 lines.append(f"  {_line(row)}")
+                lines += [f"    {row.reason}"] if row.reason else []
             lines += [f"  skipped: {one}" for one in table.skipped]
         return "\n".join(lines)
 
@@ -332,7 +356,8 @@ def _result(
         ]
         inexact = {name: value for name, value in figures.items() if name not in published.exact}
         smaller = quick and table.smaller is not None and table.smaller(row)
-        found.append(Row(row, inexact, tuple(cells), published.remarks.get(row, ""), published.better, smaller))
+        remark, reason = published.remarks.get(row, ""), published.reasons.get(row, "")
+        found.append(Row(row, inexact, tuple(cells), remark, published.better, smaller, reason))
     return TableResult(
         table.name,
         published.title,

@@ -70,7 +70,9 @@ class Published:
     figures : dict of str to dict of str to float
         The figures, by row and method.
     remarks : dict of str to str
-        What to know about a row, and why a figure of ours is worse, by row.
+        What to know about a row, by row.
+    reasons : dict of str to str
+        Why a figure of ours is worse than the best of the paper, by row, where it is known.
     exact : sequence of str
         Columns of exact methods, whose figures features approximate and need not exceed.
     """
@@ -83,6 +85,7 @@ class Published:
     better: Literal["lower", "higher"]
     figures: Mapping[str, Mapping[str, float]]
     remarks: Mapping[str, str] = field(default_factory=dict)
+    reasons: Mapping[str, str] = field(default_factory=dict)
     exact: Sequence[str] = ()
 
     @classmethod

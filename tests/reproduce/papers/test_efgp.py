@@ -1,10 +1,13 @@
 """The process of the table of large spatial data agrees with the exact process on few rows."""
 
 import numpy as np
+import pytest
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import Matern
 
+from mercer.reproduce.papers import efgp
 from mercer.reproduce.papers.efgp import LENGTHSCALE, PART, ROWS, function, process, rows
+from mercer.reproduce.tables import Trial
 
 
 def test_the_process_agrees_with_the_exact_one():
@@ -29,3 +32,21 @@ def test_noise_grows_with_the_largest_number_of_rows():
     n, noise = ROWS["n = 1e8, noise 0.577"]
     assert n == 1e8
     assert round(noise, 3) == 0.577
+
+
+@pytest.mark.parametrize("installed", [True, False])
+def test_the_quick_run_has_fewer_rows_without_finufft(installed, monkeypatch, tmp_path):
+    counts = []
+
+    def few_rows(n, noise, seed):
+        counts.append(n)
+        return rows(2000, noise, seed)
+
+    monkeypatch.setattr(efgp, "has_finufft", lambda: installed)
+    monkeypatch.setattr(efgp, "rows", few_rows)
+    monkeypatch.setattr(efgp, "SIDE", 20)
+    name = "n = 1e7, noise 0.1"
+    found = efgp.measure(Trial(tmp_path, name, 0, True, ("ours",)))["ours"]
+    assert counts == [10_000_000 if installed else efgp.QUICK_ROWS]
+    assert found.facts["transforms"] == ("finufft" if installed else "NumPy")
+    assert efgp.TABLE.smaller(name) is not installed
