@@ -60,4 +60,4 @@ def test_the_conda_recipe_has_the_dependencies_of_the_project():
     recipe = (ROOT / "packaging/conda/recipe.yaml").read_text()
     run = recipe[recipe.index("  run:\n") : recipe.index("  run_constraints:\n")]
     listed = {line.strip()[2:].replace(" ", "") for line in run.splitlines() if line.strip().startswith("- ")}
-    assert listed == {*project["dependencies"], "python"}
+    assert listed == {*project["dependencies"], f"python{project['requires-python']}"}

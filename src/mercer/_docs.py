@@ -51,7 +51,7 @@ X, y : array-like or CSR of shape (n, d), array-like of shape (n,) or (n, t)
     The rows and targets of the fit, all of them, which was without weights.""",
     "jackknife": """\
 Jackknife
-    ``jackknife.interval(X, level)`` returns the intervals of jackknife+ for new rows [JK]_. If rows are
+    ``jackknife.interval(X, coverage)`` returns the intervals of jackknife+ for new rows [JK]_. If rows are
     exchangeable, they contain a new target with a probability of at least ``2 * level - 1``, and usually of
     about `level`, whatever the distribution of the rows is. The guarantee is for parameters and features
     that do not depend on these rows. `predictions`, `residuals` and `leverages` are attributes.""",

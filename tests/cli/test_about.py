@@ -7,7 +7,7 @@ import sys
 import pytest
 
 import mercer
-from mercer import cli
+from mercer import Gaussian, cli, save_model
 from mercer.diagnostics.demo import run_demo
 from mercer.errors import DataError
 
@@ -118,6 +118,29 @@ def test_info_as_table_and_as_json(run):
     assert environment["compiled"] == (environment["instruction_set"] != "numpy")
     assert set(environment["extras"]) == {"io", "dask", "report", "graph"}
     assert all(set(one) == {"library", "version", "architecture", "threads"} for one in environment["blas"])
+
+
+def test_info_of_a_model_file(run, tmp_path):
+    path = save_model(Gaussian(0.5), tmp_path / "kernel.mercer", metadata={"trained on": "nothing"})
+    code, out, err = run("info", str(path))
+    assert (code, err) == (0, "")
+    assert out.startswith("model     Gaussian, not fitted\n")
+    assert "trained on" in out
+    code, out, err = run("info", str(path), "--json")
+    assert (code, err) == (0, "")
+    about = json.loads(out)
+    assert (about["class_name"], about["parameters"]) == ("Gaussian", {"lengthscale": "0.5"})
+    assert about["path"] == str(path)
+
+
+def test_info_of_what_is_not_a_model_file_is_an_error_of_one_line(run, tmp_path):
+    for name in ("missing.mercer", "text.mercer"):
+        (tmp_path / "text.mercer").write_text("text")
+        code, out, err = run("info", str(tmp_path / name))
+        assert (code, out) == (1, "")
+        assert err.startswith("mercer: ")
+        assert name in err
+        assert err.count("\n") == 1
 
 
 def test_demo_writes_the_page_and_prints_its_path(run, quick, tmp_path):

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from mercer import DataError, KernelRidge, KernelRidgeClassifier, ParameterError
+from mercer import DataError, Gaussian, KernelRidge, KernelRidgeClassifier, ParameterError
 from mercer.data.targets import (
     HasTarget,
     Ignored,
@@ -284,3 +284,34 @@ def test_dates_and_durations_are_no_targets_of_a_regression(kind):
         KernelRidge().fit(X, y)
     seconds = (y - y.min()) / np.timedelta64(1, "s")  # the advice
     assert np.isfinite(KernelRidge().fit(X, seconds).predict(X)).all()
+
+
+@pytest.mark.parametrize(
+    ("make", "labels"),
+    [
+        (lambda y: pd.Series(y, dtype="Int64"), [0, 7]),
+        (lambda y: pd.array(y, dtype="UInt8"), [0, 7]),
+        (lambda y: pd.Series(y, dtype="int64[pyarrow]"), [0, 7]),
+        (lambda y: pd.Series([one == 7 for one in y], dtype="boolean"), [False, True]),
+    ],
+    ids=["Int64", "array", "arrow", "boolean"],
+)
+def test_nullable_labels_retain_their_type(make, labels):
+    X, y = np.array([[0.0], [1.0], [2.0], [3.0]]), make([0, 0, 7, 7])
+    for unlabeled in (None, -1):
+        model = KernelRidgeClassifier(Gaussian(1.0), unlabeled=unlabeled).fit(X, y)
+        assert model.classes_.dtype == y.dtype.numpy_dtype
+        assert model.predict(X[[0, 3]]).tolist() == labels
+        assert model.score(X, y) == 1.0
+    assert model.partial_fit(X, y).classes_.tolist() == labels
+
+
+@pytest.mark.parametrize("unlabeled", [np.nan, pd.NA])
+def test_nullable_labels_may_be_missing(unlabeled):
+    X, y = np.array([[0.0], [1.0], [2.0], [3.0]]), pd.Series([0, None, 7, 7], dtype="Int64")
+    model = KernelRidgeClassifier(Gaussian(1.0), unlabeled=unlabeled).fit(X, y)
+    assert model.classes_.dtype == np.int64
+    assert model.predict(X[[0, 3]]).tolist() == [0, 7]
+    assert model.score(X, y) == 1.0
+    with pytest.raises(DataError, match=r"y contains NaN or None in 1 of 4 rows, first in row 1\."):
+        KernelRidgeClassifier().fit(X, y)

@@ -1,5 +1,6 @@
 """Python blocks of the pages run, as they do when the site is built."""
 
+import importlib.util
 import re
 from pathlib import Path
 
@@ -86,6 +87,23 @@ def test_links_between_pages_exist():
             if not target.exists():
                 missing.append(f"{name}: {address}")
     assert missing == []
+
+
+def test_links_to_and_from_root_pages_fit_the_folder_of_the_site(tmp_path):
+    spec = importlib.util.spec_from_file_location("build_site", DOCS / "build.py")
+    build = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(build)
+    build.copy_sources(tmp_path)
+    links = re.compile(r"\]\(([^)#\s:]+\.md)(?:#[^)]*)?\)")
+    from_root = [a for name in build.ROOT_PAGES for a in links.findall((tmp_path / name).read_text(encoding="utf-8"))]
+    assert from_root
+    assert [address for address in from_root if not (tmp_path / address).is_file()] == []
+    assert "](../CONTRIBUTING.md#add-a-kernel)" in (tmp_path / "guide/kernels.md").read_text(encoding="utf-8")
+    # An unchanged page is not copied again, because Sphinx would read it again.
+    copied = tmp_path / "CONTRIBUTING.md"
+    before = copied.stat().st_mtime_ns
+    build.copy_sources(tmp_path)
+    assert copied.stat().st_mtime_ns == before
 
 
 def test_scripts_of_the_gallery_are_many_and_short():

@@ -230,10 +230,13 @@ from mercer import Gaussian, RandomFourier, save_model
 signal.signal(signal.SIGINT, signal.default_int_handler)  # also where the tests run in the background of a shell
 rows = np.random.default_rng(0).normal(size=(30, 30))
 models = [RandomFourier(Gaussian(), n, random_state=0).fit(rows) for n in (20_000, 40_000)]
+interrupt = {signal.SIGINT}
 for path in sys.stdin:
+    signal.pthread_sigmask(signal.SIG_BLOCK, interrupt)  # until the child is where it handles it
     pid = os.fork()
     if not pid:
         try:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, interrupt)
             while True:
                 for model in models:
                     save_model(model, path.strip())
@@ -241,6 +244,7 @@ for path in sys.stdin:
             os._exit(130)
         except BaseException:
             os._exit(99)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, interrupt)
     print(pid, flush=True)
     print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
 """

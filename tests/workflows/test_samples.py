@@ -45,3 +45,11 @@ def test_samples_that_cannot_be_compared():
         two_sample_files(one, by="g")
     with pytest.raises(ParameterError, match="Two samples are needed"):
         two_sample_files(one)
+
+
+def test_clusters_of_columns_with_heavy_tails_do_not_warn_of_scales(tmp_path):
+    # Divided by their spreads, these columns still have root mean squares that differ by more than a thousand.
+    rng = np.random.default_rng(1)
+    rows = pd.DataFrame({"a": rng.normal(size=400), "b": rng.normal(size=400) / rng.uniform(size=400) ** 16})
+    result = cluster_file(rows, tmp_path / "c.csv", n_clusters=2, n_components=32, n_init=1)
+    assert sum(result.sizes) == 400

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import asdict
 from typing import Annotated, Any, Optional
 
 import typer
@@ -15,14 +16,30 @@ DEFAULT_PAGE = "mercer-demo.html"
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
 
-def info(*, as_json: AsJson = False) -> None:
-    """Show versions, compiled kernels, threads and BLAS.
+def info(
+    model: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Argument(metavar="MODEL", help="Model file to describe instead."),
+    ] = None,
+    *,
+    as_json: AsJson = False,
+) -> None:
+    """Show versions, threads and BLAS, or what a model file has.
 
     \b
     Example:
-      mercer info
+      mercer info model.mercer
     """
     with one_line_errors():
+        if model is not None:
+            from mercer.model_files import describe_model
+
+            about = describe_model(model)
+            if as_json:
+                print_json(asdict(about) | {"path": str(about.path)})
+            else:
+                typer.echo(str(about))
+            return
         from mercer.diagnostics.environment import describe_environment
         from mercer.report.text import print_environment
 

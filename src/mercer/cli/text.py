@@ -16,12 +16,14 @@ def bytes_text(n_bytes: int | None) -> str:
 
     Examples
     --------
-    >>> bytes_text(312_400_000), bytes_text(2_340_000_000), bytes_text(None)
-    ('312 MB', '2.34 GB', '-')
+    >>> bytes_text(85_200), bytes_text(312_400_000), bytes_text(2_340_000_000), bytes_text(None)
+    ('85 kB', '312 MB', '2.34 GB', '-')
     """
     if n_bytes is None:
         return "-"
-    return f"{n_bytes / 1e9:.2f} GB" if n_bytes >= 1e9 else f"{n_bytes / 1e6:.0f} MB"
+    if n_bytes >= 1e9:
+        return f"{n_bytes / 1e9:.2f} GB"
+    return f"{n_bytes / 1e6:.0f} MB" if n_bytes >= 1e6 else f"{n_bytes / 1e3:.0f} kB"
 
 
 def score_text(name: str, value: float) -> str:
@@ -116,7 +118,10 @@ def predict_lines(result: Any, what: str) -> list[str]:
 
 def export_lines(result: Any) -> list[str]:
     """Return what was exported, and how it compares with the model."""
-    lines = [f"{result.path}: {', '.join(result.outputs)}, {bytes_text(result.size)}."]
+    outputs = ", ".join(repr(name) for name in result.outputs)
+    lines = [
+        f"{result.path}: {bytes_text(result.size)}, {'outputs' if len(result.outputs) > 1 else 'output'} {outputs}."
+    ]
     if result.largest_difference is None:
         return [*lines, f"It was not compared with the model: {result.skipped}"]
     rows = {"given": "given rows", "model": "rows that the model has stored", "random": "random rows"}

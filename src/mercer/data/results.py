@@ -29,6 +29,7 @@ from mercer.data.targets import (
     check_unlabeled_value,
     has_target,
     plain_labels,
+    without_nullable_dtype,
 )
 from mercer.engines import Block
 from mercer.errors import DataError
@@ -101,7 +102,7 @@ def predictions_and_targets(
         check_lengths(owner, predicted, y)
     if coding.unlabeled is None:
         check_no_missing_targets(model, y)
-        return y, predicted, weight
+        return without_nullable_dtype(y), predicted, weight
     y = as_targets(y)
     y = column_or_1d(y) if np.ndim(y) == 1 else np.asarray(y)
     check_unlabeled_value(owner, y, coding.unlabeled, getattr(coding, "kind", None))

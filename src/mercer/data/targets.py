@@ -39,6 +39,7 @@ __all__ = [
     "label_codes",
     "label_signs",
     "plain_labels",
+    "without_nullable_dtype",
 ]
 
 FLOATS = (np.float64, np.float32)
@@ -154,6 +155,7 @@ class Labels(Coding):
             check_unlabeled_value(name, np.zeros(0, y.dtype), self.unlabeled)
         elif self.unlabeled is None:
             check_no_missing_targets(estimator, y)
+            y = without_nullable_dtype(y)
             if isinstance(y, np.ndarray) and y.dtype.kind == "O" and y.ndim == 1:
                 y = known_labels(name, y, None)
             X, y = as_floats(estimator, X, y, reset=reset)
@@ -411,15 +413,36 @@ def check_no_missing_targets(estimator: Any, y: Any) -> None:
 
 
 def as_targets(y: Any) -> Any:
-    """Convert a list that mixes strings with other values to an object array; return other targets unchanged.
+    """Convert targets that NumPy would change to an array that retains them; return other targets unchanged.
 
-    Without this, NumPy would convert all entries of a mixed list to strings.
+    NumPy would convert all entries of a list that mixes strings with other values to strings, and nullable integers and
+    booleans of pandas to floats.
     """
     if isinstance(y, list | tuple) and 0 < sum(isinstance(one, str) for one in y) < len(y):
         out = np.empty(len(y), dtype=object)
         out[:] = y
         return out
-    return y
+    return without_nullable_dtype(y)
+
+
+def without_nullable_dtype(y: Any) -> Any:
+    """Convert nullable integers and booleans of pandas to an array, of dtype object if some are missing.
+
+    Other targets are returned unchanged.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from mercer.data.targets import without_nullable_dtype
+    >>> without_nullable_dtype(pd.Series([0, 1], dtype="Int64"))
+    array([0, 1])
+    >>> without_nullable_dtype(pd.Series([True, None], dtype="boolean"))
+    array([True, <NA>], dtype=object)
+    """
+    plain = getattr(getattr(y, "dtype", None), "numpy_dtype", None)
+    if plain is None or plain.kind not in "iub":
+        return y
+    return y.to_numpy(dtype=object if y.isna().any() else plain)
 
 
 def check_numeric(owner: str, y: Any) -> None:

@@ -49,7 +49,7 @@ def explain_values(owner: str, X: Any, y: Any = None) -> None:
         what, try_this = "infinity or a value too large", "Replace such entries, or drop these rows."
         if np.isnan(value):
             what = "NaN"
-            try_this = "Fill in missing numbers, for instance with scikit-learn's SimpleImputer, or drop these rows."
+            try_this = "Fill in missing numbers, for instance with TablePreprocessor, or drop these rows."
         msg = (
             f"Input X contains {what} in {len(np.unique(of_bad))} of {values.shape[0]} rows, first in row "
             f"{int(of_bad[0])}, {where}. {owner} needs a finite number in every entry. {try_this}"

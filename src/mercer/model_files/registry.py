@@ -92,6 +92,7 @@ _TABLE: dict[str, str] = {
     "solvers.grid.posterior": "GridPosterior",
     "solvers.grid.systems": "DenseGram System ToeplitzGram",
     "solvers.grid.tuning": "GridTrial",
+    "solvers.grid.variance": "RowVariances",
     "solvers.local.near_fit": "LocalFit PartScore",
     "solvers.local.near_kernel": "NearKernel",
     "solvers.local.near_logits": "CodeResiduals",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -14,7 +15,7 @@ from sklearn.pipeline import Pipeline
 from mercer.choice import FeatureMap
 from mercer.diagnostics.fits.results import Result
 from mercer.engines import Report
-from mercer.errors import DataError, ParameterError
+from mercer.errors import DataError, MercerWarning, ParameterError
 from mercer.hypothesis_tests import mmd_test
 from mercer.io.source import load_pyarrow
 from mercer.io.writers import output_format
@@ -181,9 +182,12 @@ def cluster_file(
         kernel_named(kernel, lengthscale), min(n_components, X.shape[0]), for_learner=True, random_state=random_state,
         n_jobs=n_jobs,
     )  # fmt: skip
-    model = KernelKMeans(
-        feature_map, n_clusters=n_clusters, n_init=n_init, random_state=random_state, n_jobs=n_jobs
-    ).fit(X)
+    model = KernelKMeans(feature_map, n_clusters=n_clusters, n_init=n_init, random_state=random_state, n_jobs=n_jobs)
+    with warnings.catch_warnings():
+        # Columns are divided by their spreads. If their scales still differ, some have heavy tails, and the advice of
+        # the warning, to divide by spreads, does not apply.
+        warnings.filterwarnings("ignore", "KernelKMeans: columns of X with one lengthscale", MercerWarning)
+        model.fit(X)
     pipeline = Pipeline([("table", preprocessor), ("clusters", model)])
     sizes = np.zeros(n_clusters, dtype=int)
 

@@ -67,6 +67,11 @@ def test_models_are_compared_by_their_difference_or_by_intervals(ours, theirs, d
     assert ("difference on the same rows" in text) == (difference is not None)
 
 
+def test_an_end_of_a_difference_near_zero_is_not_rounded_to_zero():
+    text = sentences.comparison(beside((0.9, 0.88, 0.92), (0.92, 0.9, 0.94), difference=score(-0.02, -0.046, -0.0002)))
+    assert "the difference on the same rows is -0.046 to -0.0002)" in text
+
+
 def test_the_most_frequent_label_is_a_baseline():
     result = replace(classification(), confusion=((70, 10), (5, 15)), classes=("no", "yes"))
     assert "“no”, would be right for 80.0 %" in sentences.comparison(result)

@@ -111,19 +111,25 @@ def comparison(result: FitResult) -> str:
     return " ".join(sentences)
 
 
+def _small(value: float) -> str:
+    """Return a difference with three digits after the point, or with one significant digit if these are zeros."""
+    return f"{value:.3f}" if abs(value) >= 5e-4 or value == 0 else f"{value:.1g}"
+
+
 def _against(mercer: Contender, best: Contender, which: str) -> str:
     ours, theirs, name = mercer.scores[0], best.scores[0], _with_article(best.name)
     by = f"{score_text(ours, digits=3)} and {score_text(theirs, digits=3)}"
     better, worse, how = ours.low > theirs.high, theirs.low > ours.high, "the two intervals do not overlap"
     if best.difference is not None and math.isfinite(best.difference.low):
         low, high = best.difference.low, best.difference.high
-        ends = [f"{100 * end:.1f}" if ours.name == "accuracy" else f"{end:.3f}" for end in (low, high)]
+        ends = [f"{100 * end:.1f}" if ours.name == "accuracy" else _small(end) for end in (low, high)]
         points = " points" if ours.name == "accuracy" else ""
         better, worse, how = low > 0, high < 0, f"the difference on the same rows is {ends[0]} to {ends[1]}{points}"
     if better:
         return f"It is better than {name}{which} ({by}; {how})."
     if worse:
-        return f"It is worse than {name}{which} ({by}; {how}): use that one, or fit with a longer time limit."
+        advice = "use that one, or raise the time limit of the fit if it had one"
+        return f"It is worse than {name}{which} ({by}; {how}): {advice}."
     how = how.replace("do not overlap", "overlap")
     return f"These test rows do not show whether it is better than {name}{which} ({by}; {how})."
 
