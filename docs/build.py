@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -18,11 +19,26 @@ from pathlib import Path
 
 DOCS = Path(__file__).resolve().parent
 TARGET = DOCS.parent / "build" / "site"
+# Files above this folder that are pages of the site, too.
+ROOT_PAGES = ("CONTRIBUTING.md", "CHANGELOG.md")
+
+
+def content(path: Path) -> bytes:
+    """Return a source with links for the folder that Sphinx reads, where the root pages are beside the others."""
+    if path.suffix != ".md":
+        return path.read_bytes()
+    text = path.read_text(encoding="utf-8")
+    if path.parent == DOCS.parent:
+        text = text.replace("](docs/", "](")
+    for page in ROOT_PAGES:
+        text = re.sub(rf"\]\(\.\./((?:\.\./)*{re.escape(page)})", r"](\1", text)
+    return text.encode()
 
 
 def copy_sources(source: Path) -> None:
     """Copy changed files to the folder that Sphinx reads, and remove what no longer exists."""
-    files = {path.relative_to(DOCS) for path in DOCS.rglob("*") if path.is_file() and "__pycache__" not in path.parts}
+    paths = [path for path in DOCS.rglob("*") if path.is_file() and "__pycache__" not in path.parts]
+    files = {path.relative_to(DOCS): path for path in paths} | {Path(name): DOCS.parent / name for name in ROOT_PAGES}
     generated = ("api", "gallery_pages")
     for old in [p.relative_to(source) for p in source.rglob("*") if p.is_file()]:
         if old not in files and old.parts[0] not in generated and "__pycache__" not in old.parts:
@@ -30,11 +46,12 @@ def copy_sources(source: Path) -> None:
     for old in source.glob("gallery_pages/plot_*"):
         if not (DOCS / "gallery" / f"{old.name.split('.')[0]}.py").exists():
             old.unlink()
-    for path in sorted(files):
-        new = source / path
-        if not new.exists() or new.read_bytes() != (DOCS / path).read_bytes():
+    for name, path in sorted(files.items()):
+        new, text = source / name, content(path)
+        if not new.exists() or new.read_bytes() != text:
             new.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(DOCS / path, new)
+            # With the time of the copy: Sphinx reads pages again that are newer than its last build of them.
+            new.write_bytes(text)
 
 
 def main() -> int:

@@ -1,6 +1,7 @@
 """Configuration of Sphinx; `docs/build.py` prepares the folder that it reads."""
 
 import inspect
+import re
 import sys
 import warnings
 from importlib.metadata import version as version_of
@@ -49,6 +50,7 @@ html_favicon = "_static/logo.svg"
 html_math_renderer = "mathml"
 html_search_scorer = str(Path(__file__).parent / "_static" / "scorer.js")
 html_show_sourcelink = False
+toc_object_entries_show_parents = "hide"
 html_copy_source = False
 html_theme_options = {
     "logo": {"text": "mercer"},
@@ -91,6 +93,9 @@ sphinx_gallery_conf = {
 warnings.filterwarnings("ignore", message="FigureCanvasAgg is non-interactive")
 
 
+DECLARED = (type(None), bool, int, float, str, tuple, frozenset, dict)
+
+
 def skip_member(app, what, name, thing, skip, options):  # noqa: ARG001, the signature is Sphinx's
     """Leave members out that classes of mercer inherit from other packages."""
     if skip:
@@ -99,7 +104,10 @@ def skip_member(app, what, name, thing, skip, options):  # noqa: ARG001, the sig
     module = getattr(inspect.unwrap(function) if callable(function) else function, "__module__", None)
     if module is not None and not str(module).startswith("mercer"):
         return True
-    return None
+    # What a class declares to its base class, such as the domains of its parameters: the page of the base class has it.
+    page = app.env.docname
+    final = re.fullmatch(r"api/generated/mercer\.(?!Kernel$)\w+", page) is not None
+    return True if final and isinstance(thing, DECLARED) else None
 
 
 def setup(app):

@@ -1,5 +1,5 @@
-// Search: pages of the guide come before others, and design pages and benchmarks after them.
-const pageWeights = [[/^(guide\/|quickstart|install)/, 20], [/^(design\/|benchmarks|style)/, -15]];
+// Search: pages of the guide come before others, and design pages, benchmarks and the changelog after them.
+const pageWeights = [[/^(guide\/|quickstart|install)/, 20], [/^(design\/|benchmarks|style|CHANGELOG)/, -15]];
 var Scorer = {
   score: (result) => {
     const [docname, , , , score] = result;

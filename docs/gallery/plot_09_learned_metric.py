@@ -67,7 +67,7 @@ peaks = 320 * (np.exp(-((hours - 8) ** 2) / 2) + np.exp(-((hours - 17.5) ** 2) /
     -((hours - 14) ** 2) / 18
 )
 right.plot(hours, peaks * np.exp(-((2 / 14) ** 2) / 2) * 0.94, "k--", lw=1, label="truth")
-right.set(title="a dry working day", xlabel="hour", ylabel="bikes")
-right.legend(fontsize=8)
+right.set(title="a dry working day", xlabel="hour", ylabel="bikes", ylim=(-60, 430))  # with space for the legend
+right.legend(fontsize=8, loc="upper left")
 plt.show()
 print({name.replace("\n", " "): round(float(score), 1) for name, score in scores.items()})

@@ -41,7 +41,7 @@ class UniformMixture(IsotropicKernel):
 # Its features, without another line
 # ----------------------------------
 # Left: the profile beside known ones, with three draws of Fourier features (dots). Right: functions drawn from the
-# processes with these kernels.
+# processes with these kernels, in the same colors.
 
 r = np.linspace(0, 5, 200)
 line = np.column_stack([r, np.zeros_like(r)])
@@ -58,7 +58,6 @@ for seed in range(3):
 left.set(xlabel="distance", title="profiles, and features of the new kernel (dots)")
 left.legend()
 right.set(xlabel="x", yticks=[], title="functions drawn with each kernel")
-right.legend(loc="upper right", ncols=3)
 plt.show()
 
 # %%

@@ -58,7 +58,8 @@ truth = field(grid)
 inside = np.mean(np.abs(mean - truth) <= 1.645 * std)
 print(f"root mean square error {np.sqrt(np.mean((mean - truth) ** 2)):.3f}; 90 % intervals contain {inside:.1%}")
 
-figure, panels = plt.subplots(1, 4, figsize=(13, 3.5), sharey=True, layout="constrained")
+figure, grid_of_panels = plt.subplots(2, 2, figsize=(8.5, 7.5), layout="constrained")
+panels = grid_of_panels.ravel()
 options = {"cmap": "RdBu_r", "vmin": -2.5, "vmax": 2.5, "rasterized": True}
 panels[0].pcolormesh(side, side, truth.reshape(100, 100), **options)
 panels[1].scatter(*X[:8000].T, c=y[:8000], s=1, **options)
