@@ -225,7 +225,8 @@ class LossClassifier(Classifier):
         """Return the fitted model with its Hessian, from which decision values without a row are computed."""
         coupling, intercept = coupling_of(self.loss, coef.shape[1]), bool(self.fit_intercept)
         sample = Sample.of(counts, problem.features, self.n_jobs)
-        hessian = SampleCurvature(sample, sample, coupling * self.C_, problem, intercept)(coef, accurate=True)
+        curvature = SampleCurvature(sample, sample, coupling * self.C_, problem, intercept, exact=True)
+        hessian = curvature(coef, accurate=True)
         return LossPart(coef[:-1], coef[-1], self.loss, self.C_, hessian, coupling, intercept)
 
     # ---- starting from the previous fit -----------------------------------------------------------

@@ -56,6 +56,7 @@ class SampleCurvature:
     C: float
     problem: Problem
     fit_intercept: bool
+    exact: bool = False  # whether products are always those of float64; a preconditioner does not need it
 
     def __call__(self, W: Array, accurate: bool) -> Factors:
         """Return the Cholesky factors of the diagonal blocks at coefficients `W`, whose last row is the intercept.
@@ -88,7 +89,8 @@ class SampleCurvature:
         # Products in float32 take half the time, and suffice if their rounding error is small compared with the
         # penalty, which is one.
         trace = float((sample.squares[rows] + 1) @ curvature)
-        dtype = np.dtype(np.float32 if trace * np.finfo(np.float32).eps < 1e-2 else np.float64)
+        single = not self.exact and trace * np.finfo(np.float32).eps < 1e-2
+        dtype = np.dtype(np.float32 if single else np.float64)
         total = GramSum(D + 1)
         with workers(sample.n_jobs) as team:
             for start in range(0, len(rows), CHUNK_ROWS):
