@@ -278,7 +278,7 @@ def check_signals(folder, repeats, seed):
             pid = int(child.stdout.readline())
             time.sleep(delays.uniform(0.002, 0.15))
             os.kill(pid, number)
-            # Python ignores an interruption that arrives in a callback of a weak reference; people press the keys again.
+            # Python ignores an interruption that arrives in a callback of a weak reference. People try again.
             while number == signal.SIGINT and not select.select([child.stdout], [], [], 5.0)[0]:
                 os.kill(pid, number)
             assert int(child.stdout.readline()) == (-number if number == signal.SIGTERM else 130)
