@@ -19,6 +19,7 @@ extensions = [
     "sphinx.ext.autosummary",
     "numpydoc",
     "myst_parser",
+    "sphinx_copybutton",
     "sphinx_gallery.gen_gallery",
     "api_links",
     "code_blocks",
@@ -66,6 +67,11 @@ html_theme_options = {
     "pygments_dark_style": "github-dark",
 }
 html_sidebars = {"index": [], "install": [], "quickstart": [], "glossary": [], "what_exists": []}
+
+# What a block prints is not copied, nor the prompts of examples in docstrings.
+copybutton_prompt_text = r">>> |\.\.\. "
+copybutton_prompt_is_regexp = True
+copybutton_selector = "div:not(.output):not(.sphx-glr-script-out) > div.highlight > pre"
 
 sphinx_gallery_conf = {
     "examples_dirs": ["gallery"],

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
 FENCE = re.compile(r"^```python\n(.*?)^```\n", re.MULTILINE | re.DOTALL)
-PAGES = re.compile(r"(guide/|theory/|quickstart$|install$|export$)")
+PAGES = re.compile(r"(guide/|theory/|index$|quickstart$|install$|export$)")
 
 
 @contextlib.contextmanager
