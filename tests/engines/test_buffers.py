@@ -15,6 +15,7 @@ MB = 2**20
 
 @pytest.fixture(autouse=True)
 def nothing_idle():
+    gc.collect()  # otherwise results of earlier tests that are parts of cycles become idle at any later moment
     recycled._idle.clear()
     yield
     recycled._idle.clear()

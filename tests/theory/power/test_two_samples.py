@@ -99,3 +99,9 @@ def test_invalid_arguments_raise():
         mmd_power([0.0], [1.0], 5, 5)
     with pytest.raises(ParameterError, match="level"):
         permutation_level(1.5, 9)
+
+
+def test_linear_power_of_one_row_is_the_level():
+    """There is no pair of rows, whatever the deviation is."""
+    assert linear_mmd_power(0.3, 5e-324, 1, 0.05) == pytest.approx(0.05)
+    assert linear_mmd_power(0.3, 5e-324, 2, 0.05) == 1.0

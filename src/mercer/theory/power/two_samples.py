@@ -201,4 +201,4 @@ def linear_mmd_power(mmd2: float, deviation: float, n: int, level: float = 0.05)
     """
     from scipy.special import ndtr, ndtri
 
-    return float(ndtr(min(math.sqrt(n // 2) * (mmd2 / deviation), 1e3) + ndtri(level)))
+    return float(ndtr(min(math.sqrt(n // 2) * mmd2 / deviation, 1e3) + ndtri(level)))
