@@ -25,6 +25,7 @@ LONG = {
     "guide/serve",
     "guide/tests",
     "guide/tune",
+    "index",
     "quickstart",
     "theory/audits",
     "theory/clusters-and-tests",
