@@ -720,6 +720,7 @@ def kernel_of(constant: float, summands: tuple[Summand, ...]) -> Kernel:
     for summand in summands:
         kernel: Kernel = summand.kernel
         for affine in reversed(summand.inputs):
-            kernel = Transformed(kernel, affine.columns, affine.center, affine.lengthscales, affine.matrix)
+            parts = affine.columns, affine.center, affine.lengthscales, affine.matrix, affine.spacing
+            kernel = Transformed(kernel, *parts)
         terms.append(kernel if summand.mass == 1 else summand.mass * kernel)
     return reduce(add, terms)
