@@ -86,7 +86,7 @@ class MetricInputs:
         return self.root @ products @ self.root.T
 
     def kernel(self, kernel: Kernel, spacing: float | None = None) -> Transformed:
-        """Return the kernel of rows whose value is `kernel` of the rows in the metric, rounded if there is a spacing."""
+        """Return the kernel of rows whose value is `kernel` of the rows in the metric, rounded to a spacing."""
         keep = np.ones(self.width, bool)
         scale, matrix = self.scale, None
         if self.root is not None and self.root.ndim == 1:
