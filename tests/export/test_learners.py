@@ -75,6 +75,15 @@ def test_standard_deviations_of_gaussian_processes(model):
     assert max(found.values()) < 1e-9
 
 
+def test_landmarks_are_rounded_as_in_the_model():
+    # Without noise, weights of nearly equal landmarks are large, and other landmarks would give other predictions.
+    X = np.random.default_rng(0).uniform(size=(400, 3))
+    model = GaussianProcessRegressor(random_state=0).fit(X, np.exp(X[:, 0] + 0.5 * X[:, 1] * X[:, 2]))
+    new = np.random.default_rng(1).uniform(size=(50, 3))
+    found = differences(program := program_of(model), program(new), model, new)
+    assert max(found.values()) < 1e-7
+
+
 def test_exact_clusters():
     model = KernelKMeans(Gaussian(0.7), 4, exact=True, random_state=0).fit(X)
     program = program_of(model)

@@ -18,6 +18,7 @@ from mercer import (
     ParameterError,
     Polynomial,
     Product,
+    RandomMaclaurin,
     RationalQuadratic,
     Scaled,
     Sum,
@@ -134,6 +135,29 @@ def test_transformed_inputs_equal_transformed_rows(kernel):
     np.testing.assert_allclose(twice(X, Y), kernel((X[:, [0]] - 1) / 2, (Y[:, [0]] - 1) / 2), rtol=1e-12)
 
 
+def test_transformed_inputs_are_rounded_to_multiples_of_a_spacing():
+    columns, center, lengthscales, matrix = (2, 0), (0.5, -1.0), (2.0, 0.25), [[1.0], [-0.5]]
+    transformed = Transformed(A, columns, center, lengthscales, matrix, spacing=0.125)
+
+    def by_hand(rows):
+        return np.rint((rows[:, columns] - center) / lengthscales * 8) / 8 @ np.array(matrix)
+
+    np.testing.assert_allclose(transformed(X, Y), A(by_hand(X), by_hand(Y)), rtol=1e-12)
+    assert "spacing=0.125" in repr(transformed)
+    assert transformed != Transformed(A, columns, center, lengthscales, matrix)
+    # Frequencies are those of the linear function.
+    frequencies = np.ones((1, 1))
+    plain = Transformed(A, columns, center, lengthscales, matrix)
+    np.testing.assert_array_equal(
+        transformed._inputs().pull_back(frequencies, 3), plain._inputs().pull_back(frequencies, 3)
+    )
+    # So are inner products in maps of power series.
+    polynomial = Transformed(Polynomial(2), matrix=np.eye(3) / 3)
+    rounded = Transformed(Polynomial(2), matrix=np.eye(3) / 3, spacing=100.0)
+    found = [RandomMaclaurin(kernel, 10, random_state=0).fit_transform(X) for kernel in (polynomial, rounded)]
+    np.testing.assert_array_equal(*found)
+
+
 def test_transformed_is_hashable_whatever_the_sequences_were():
     kernels = [Transformed(A, columns=c, lengthscales=s) for c, s in [([0, 1], np.ones(2)), ((0, 1), (1.0, 1.0))]]
     assert kernels[0] == kernels[1]
@@ -153,6 +177,8 @@ def test_wrong_columns_are_refused(columns):
         ({"lengthscales": (1.0, np.inf)}, "every lengthscale must be a finite number > 0"),
         ({"lengthscales": (1.0, -1.0)}, "every lengthscale must be a finite number > 0"),
         ({"center": (np.nan,)}, "center must be finite"),
+        ({"spacing": 0.0}, "spacing must be None or a finite number > 0, got 0.0"),
+        ({"spacing": np.inf}, "spacing must be None or a finite number > 0, got inf"),
         ({"columns": (0, 1), "center": (0.0,)}, r"must have equal lengths, got \[1, 2\]"),
         ({"lengthscales": (1.0,), "center": (0.0, 1.0)}, r"must have equal lengths, got \[1, 2\]"),
     ],

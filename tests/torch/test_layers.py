@@ -107,6 +107,19 @@ def test_gradients_in_inputs_and_lengthscales(name):
     assert torch.autograd.gradcheck(function, (rows, start), atol=1e-5)
 
 
+def test_rounding_of_scaled_columns_does_not_stop_gradients():
+    gradients = []
+    for spacing in (None, 2.0**-26):
+        kernel = Transformed(Gaussian(), lengthscales=(1.0, 2.0, 3.0), spacing=spacing)
+        layer = FeatureLayer(Nystroem(kernel, 6, random_state=0).fit(X), **DOUBLE)
+        rows = torch.from_numpy(ROWS[:3]).requires_grad_()
+        layer(rows).square().sum().backward()
+        gradients.append([rows.grad.numpy(), layer.log_lengthscale.grad.numpy()])
+    assert all(np.abs(one).max() > 1e-3 for one in gradients[0])
+    for expected, found in zip(*gradients, strict=True):
+        np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
 def test_gradient_at_a_landmark_is_finite():
     model = Nystroem(Matern(0.5), 8, random_state=0).fit(X)
     rows = torch.from_numpy(np.array(model.features_.landmarks)).requires_grad_()

@@ -51,6 +51,7 @@ __all__ = [
     "piecewise_polynomial",
     "repeat_rows",
     "reshape",
+    "rounded",
     "rows",
     "sigmoid",
     "sign",
@@ -187,6 +188,7 @@ OPERATIONS: dict[str, Callable[..., Array]] = {
     "sign": np.sign,
     "square": np.square,
     "floor": np.floor,
+    "round": np.rint,
     "sigmoid": runtime.sigmoid,
     "maximum": np.maximum,
     "minimum": np.minimum,
@@ -271,6 +273,7 @@ def _binary(op: str) -> Callable[[Any, Any], Value]:
 exp, log, sqrt, cos, sin = (_unary(name) for name in ("exp", "log", "sqrt", "cos", "sin"))
 arctan, absolute, sign, square = (_unary(name) for name in ("arctan", "abs", "sign", "square"))
 floor, sigmoid, softmax, argmax = (_unary(name) for name in ("floor", "sigmoid", "softmax", "argmax"))
+rounded = _unary("round")
 hadamard, matrix_transpose, is_nan = _unary("hadamard"), _unary("transpose"), _unary("isnan")
 maximum, minimum = _binary("maximum"), _binary("minimum")
 at_least, above = _binary("greater_equal"), _binary("greater")

@@ -405,6 +405,8 @@ def affine_inputs(inputs: Affine, X: Value) -> Value:
         X = X - np.asarray(inputs.center, dtype=float)
     if inputs.lengthscales is not None:
         X = X / np.asarray(inputs.lengthscales, dtype=float)
+    if inputs.spacing is not None:
+        X = g.rounded(X / float(inputs.spacing)) * float(inputs.spacing)
     if inputs.matrix is not None:
         X = X @ np.asarray(inputs.matrix)
     return X if X.is_constant else X.named("inputs")

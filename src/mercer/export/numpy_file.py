@@ -40,7 +40,7 @@ HELPERS = {
 OPERATORS = {"add": ("+", 1), "subtract": ("-", 1), "multiply": ("*", 2), "divide": ("/", 2), "matmul": ("@", 2)}
 FUNCTIONS = {name: f"np.{name}" for name in ("exp", "log", "sqrt", "cos", "sin", "arctan", "abs", "sign", "square")}
 FUNCTIONS |= {name: f"np.{name}" for name in ("floor", "maximum", "minimum", "where", "isnan")}
-FUNCTIONS |= {"solve": "np.linalg.solve", "interpolate": "np.interp"}
+FUNCTIONS |= {"solve": "np.linalg.solve", "interpolate": "np.interp", "round": "np.rint"}
 ATOM = 9
 
 

@@ -38,6 +38,7 @@ UNARY = {
     "abs": "Abs",
     "sign": "Sign",
     "floor": "Floor",
+    "round": "Round",
     "sigmoid": "Sigmoid",
     "isnan": "IsNaN",
 }

@@ -290,6 +290,11 @@ class Transformed(Kernel):
     matrix : array-like of shape (d, r), default=None
         Matrix by which the rows are multiplied last, where d is the number of selected features; None means that they
         are not multiplied. It is stored as an immutable copy, of which ``np.asarray`` returns the entries.
+    spacing : float, default=None
+        Number > 0 to whose multiples the entries of transformed features are rounded, before they are multiplied by
+        `matrix`; None does not round. Features in other units differ by rounding errors, which kernel matrices that are
+        nearly singular magnify; with a spacing far above these errors, they are the same numbers. Gradients, and maps
+        that use frequencies or inner products of rows instead of kernel values, do not round.
 
     See Also
     --------
@@ -313,6 +318,7 @@ class Transformed(Kernel):
     center: Sequence[float] | None = None
     lengthscales: Sequence[float] | None = None
     matrix: Any = None
+    spacing: float | None = None
 
     def __post_init__(self) -> None:
         check_kernels(self, "kernel")
@@ -339,6 +345,9 @@ class Transformed(Kernel):
         if self.center is not None and not np.isfinite(self.center).all():
             msg = f"Transformed: center must be finite, got {self.center}."
             raise ParameterError(msg)
+        if self.spacing is not None and not (np.isfinite(self.spacing) and self.spacing > 0):
+            msg = f"Transformed: spacing must be None or a finite number > 0, got {self.spacing!r}."
+            raise ParameterError(msg)
         widths = {len(v) for v in (self.columns, self.center, self.lengthscales) if v is not None}
         if len(widths) > 1:
             msg = f"Transformed: columns, center and lengthscales must have equal lengths, got {sorted(widths)}."
@@ -351,7 +360,8 @@ class Transformed(Kernel):
             raise ParameterError(msg)
 
     def _inputs(self) -> Affine:
-        return Affine(as_tuple(self.columns), as_tuple(self.center), as_tuple(self.lengthscales), self.matrix)
+        parts = (as_tuple(values) for values in (self.columns, self.center, self.lengthscales))
+        return Affine(*parts, self.matrix, self.spacing)
 
     def _apply(self, X: Rows) -> np.ndarray:
         d = X.shape[1]
@@ -402,6 +412,7 @@ class Transformed(Kernel):
         named = {name: getattr(self, name) for name in ("columns", "center", "lengthscales")}
         parts = [f"{name}={brief(values)}" for name, values in named.items()]
         parts += [] if self.matrix is None else [f"matrix={self.matrix!r}"]
+        parts += [] if self.spacing is None else [f"spacing={self.spacing!r}"]
         return f"Transformed(kernel={self.kernel!r}, {', '.join(parts)})"
 
 

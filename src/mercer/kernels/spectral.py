@@ -91,14 +91,24 @@ class FrozenMatrix:
         return f"<matrix of shape {self.shape}, {self._digest[:4].hex()}>"
 
 
+# Spacing of columns that are divided by their spread, far below what a model can resolve, and far above rounding errors
+# of the division, which differ between units of the columns.
+SPACING = 2.0**-26
+
+
 @dataclass(frozen=True)
 class Affine:
-    """The input map A(x) = ((x[columns] - center) / lengthscales) @ matrix. A parameter None omits its step."""
+    """The input map A(x) = ((x[columns] - center) / lengthscales) @ matrix. A parameter None omits its part.
+
+    Before they are multiplied by the matrix, entries are rounded to multiples of `spacing`. What uses A as a linear
+    function, such as frequencies, does not round.
+    """
 
     columns: tuple[int, ...] | None = None
     center: tuple[float, ...] | None = None
     lengthscales: tuple[float, ...] | None = None
     matrix: FrozenMatrix | None = None
+    spacing: float | None = None
 
     def __call__(self, X: Rows) -> np.ndarray:
         """Return the transformed rows as a dense float64 array."""
@@ -109,6 +119,8 @@ class Affine:
             X = X - np.asarray(self.center)
         if self.lengthscales is not None:
             X = X / np.asarray(self.lengthscales)
+        if self.spacing is not None:
+            X = np.rint(X / self.spacing) * self.spacing
         if self.matrix is not None:
             X = X @ np.asarray(self.matrix)
         return X

@@ -59,6 +59,8 @@ def trigonometric_sums(angles: Sequence[Array], strengths: Array, shape: tuple[i
     ndarray of the given shape, complex128
     """
     eps = max(eps, LEAST_EPS)
+    if not len(strengths):  # which finufft refuses
+        return np.zeros(shape, complex)
     if has_finufft():
         import finufft
 
@@ -85,6 +87,8 @@ def series_values(angles: Sequence[Array], coefficients: Array, eps: float) -> A
     ndarray of shape (n,), complex128
     """
     eps = max(eps, LEAST_EPS)
+    if not len(angles[0]):
+        return np.zeros(0, complex)
     if has_finufft():
         import finufft
 

@@ -85,8 +85,8 @@ class MetricInputs:
             return self.root[:, None] * products * self.root
         return self.root @ products @ self.root.T
 
-    def kernel(self, kernel: Kernel) -> Transformed:
-        """Return the kernel of rows whose value is `kernel` of the rows in the metric."""
+    def kernel(self, kernel: Kernel, spacing: float | None = None) -> Transformed:
+        """Return the kernel of rows whose value is `kernel` of the rows in the metric, rounded to a spacing."""
         keep = np.ones(self.width, bool)
         scale, matrix = self.scale, None
         if self.root is not None and self.root.ndim == 1:
@@ -101,6 +101,7 @@ class MetricInputs:
             center=None if self.center is None else self.center[keep],
             lengthscales=scale,
             matrix=matrix,
+            spacing=spacing,
         )
 
     def full(self, values: Array) -> Array:

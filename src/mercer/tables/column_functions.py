@@ -14,6 +14,7 @@ import scipy.sparse as sp
 
 from mercer.engines import Block
 from mercer.kernels.base import dense64
+from mercer.kernels.spectral import SPACING
 from mercer.metric.inputs import column_spreads
 
 __all__ = [
@@ -37,7 +38,7 @@ LEAST_VALUES = 4
 UNIFORM_DEVIATION = 12**-0.5
 # Scaled columns are multiples of this number, which is far below what a model can resolve. The same columns in other
 # units differ by rounding errors, which must not decide which of several rows at equal distances are near.
-GRID = 2.0**-26
+GRID = SPACING
 # Largest number of ramps of a column, the least one, and the number of ramps of all columns.
 MOST_RAMPS, LEAST_RAMPS, ALL_RAMPS = 64, 8, 1024
 # Least width of a ramp, in spreads of its column.

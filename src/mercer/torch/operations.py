@@ -82,6 +82,11 @@ def convolve(x: Tensor, y: Tensor) -> Tensor:
     return torch.fft.irfft(torch.fft.rfft(x) * torch.fft.rfft(y), n=x.shape[-1])
 
 
+def nearest_integer(x: Tensor) -> Tensor:
+    """Return the nearest integers, with the gradient of numbers that are not rounded: that of integers is zero."""
+    return x + (torch.round(x) - x).detach()
+
+
 def interpolate(x: Tensor, knots: Tensor, values: Tensor) -> Tensor:
     """Return a piecewise linear function, constant beyond the knots."""
     if len(knots) == 1:
@@ -154,6 +159,7 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "sign": torch.sign,
     "square": torch.square,
     "floor": torch.floor,
+    "round": nearest_integer,
     "sigmoid": torch.sigmoid,
     "maximum": torch.maximum,
     "minimum": torch.minimum,

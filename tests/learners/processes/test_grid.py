@@ -145,8 +145,62 @@ def test_conjugate_gradients_give_the_solution_of_a_factorization(monkeypatch):
     monkeypatch.setattr(posterior, "VARIANCE_COMPONENTS", dense.width_ // 3)
     assert np.abs(iterated.predict(new, return_std=True)[1] / std - 1).max() < 0.01
     assert np.abs(iterated.predict(new[:20], return_cov=True)[1] - covariance).max() < 0.01 * covariance.max()
-    # Samples have the covariance of a part of the components, and of the others that of even rows.
-    assert np.abs(iterated.sample_y(new[:5], 2000).std(axis=1) / std[:5] - 1).max() < 0.1
+    # Samples have this covariance, too: by the covariances of few rows, and by one system for each sample. Entries of
+    # the covariance of standardized samples have standard errors of sqrt(2 / 500) at most; five times this.
+    expected = covariance[:5, :5] / np.outer(std[:5], std[:5])
+    for solved in (2000, 0):
+        monkeypatch.setattr(posterior, "MOST_SOLVED", solved)
+        draws = (iterated.sample_y(new[:5], 500) - iterated.predict(new[:5])[:, None]) / std[:5, None]
+        assert np.abs(draws @ draws.T / 500 - expected).max() < 5 * np.sqrt(2 / 500)
+        assert np.abs(draws.mean(axis=1)).max() < 5 / np.sqrt(500)
+
+
+@pytest.mark.slow
+def test_samples_on_large_grids_have_the_variances_of_the_exact_process(monkeypatch):
+    from mercer.solvers.grid import posterior
+
+    monkeypatch.setattr("mercer.learners.processes.grid.MOST_STORED", 0)
+    monkeypatch.setattr(posterior, "MOST_SOLVED", 0)  # one system for each sample
+    X, y, _, _ = table(1000)
+    rng = np.random.default_rng(1)
+    X[:900], new = (rng.uniform(0.4, 0.5, size=(n, 2)) for n in (900, 50))  # not spread evenly
+    kernel = Matern(1.5, 0.05)
+    model = fixed(kernel).fit(X, y)
+    assert model.width_ > 4000
+    mean, covariance = Exact(kernel, X, y).predict(new)
+    std = np.sqrt(np.diag(covariance))
+    squares = np.square((model.sample_y(new, 60, random_state=1) - mean[:, None]) / std[:, None])
+    # Squares of standard normal numbers of the rows of a sample have the correlations of the rows, squared.
+    error = np.sqrt(2 * np.square(covariance / np.outer(std, std)).sum() / 60) / 50
+    assert abs(squares.mean() - 1) < 4 * error < 0.25
+
+
+def test_systems_that_do_not_converge_are_reported_once(monkeypatch):
+    from mercer.solvers.grid import posterior, systems
+
+    X, y, new, _ = table()
+    model = fixed(Matern(2.5, 0.4)).fit(X, y)
+    monkeypatch.setattr(posterior, "VARIANCE_COMPONENTS", 100)
+    monkeypatch.setattr(posterior, "BLOCK", 100)
+    monkeypatch.setattr(systems, "MOST_STEPS", 2)
+    monkeypatch.setattr(systems, "MOST_BASIS", 2)
+    for call, what in (
+        (lambda: model.predict(new, return_std=True), r"Variances on a grid .*: \d\d+ of \d\d+ systems, in up to 2 "),
+        (lambda: model.predict(new[:30], return_cov=True), "Covariances on a grid .*: 30 of 30 systems"),
+        (lambda: model.sample_y(new, 20), "Samples on a grid .*: 20 of 20 systems, in up to 2 steps"),
+    ):
+        with pytest.warns(MercerWarning, match=what) as found:
+            call()
+        assert len(found) == 1
+
+
+def test_blocks_of_weight_zero_change_nothing():
+    X, y, new, _ = table()
+    model = fixed(Gaussian(0.3)).partial_fit(X, y)
+    mean, std = model.predict(new, return_std=True)
+    model.partial_fit(X[:10], y[:10], sample_weight=np.zeros(10))
+    for expected, found in zip((mean, std), model.predict(new, return_std=True), strict=True):
+        np.testing.assert_array_equal(found, expected)
 
 
 @pytest.mark.parametrize("stored", [True, False])

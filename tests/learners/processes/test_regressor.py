@@ -545,6 +545,26 @@ def test_units_of_columns_do_not_matter(fresh):
         assert clone(raw).fit(X * (1e4, 1.0, 1.0), y).score(X_new * (1e4, 1.0, 1.0), y_new) < 0.8
 
 
+@pytest.mark.parametrize(
+    "settings", [{}, {"lengthscale_tuning": "ard"}, pytest.param({"neighbors": 16}, marks=pytest.mark.slow)], ids=str
+)
+def test_units_do_not_matter_without_noise(settings):
+    # The kernel matrix of landmarks is nearly singular, and the noise is as small as its rounding errors. Fits are
+    # equal to the last bit, since scaled columns are rounded to multiples of a number far above rounding errors.
+    rng = np.random.default_rng(0)
+    X, X_new = rng.uniform(size=(400, 3)), rng.uniform(size=(100, 3))
+    y = np.exp(X[:, 0] + 0.5 * X[:, 1] * X[:, 2])
+    fresh = GaussianProcessRegressor(tune_rows=150, random_state=0, **settings)
+    first = clone(fresh).fit(X, y)
+    assert first.noise_ < 1e-4
+    for units in UNITS:
+        model = clone(fresh).fit(X * units, y)
+        for expected, found in zip(
+            first.predict(X_new, return_std=True), model.predict(X_new * units, return_std=True), strict=True
+        ):
+            np.testing.assert_array_equal(found, expected)
+
+
 def test_units_of_targets_do_not_matter():
     X, y = rough_data(300, 0, d=3)
     X_new, y_new = rough_data(200, 1, d=3)

@@ -16,6 +16,7 @@ from mercer.engines.base import workers
 from mercer.engines.passes import Passes
 from mercer.errors import DataError, ParameterError
 from mercer.kernels import Kernel, Transformed
+from mercer.kernels.spectral import SPACING
 from mercer.learners.base import Classifier, Fit, warn_not_converged
 from mercer.learners.defaults import DEFAULT_KERNEL, FIXED_WIDTH, width_for
 from mercer.learners.glm import SAMPLE_SEED, label_factors
@@ -264,7 +265,7 @@ class GaussianProcessClassifier(Classifier):
         """Return the unfitted map with a kernel of columns that are divided by their spread."""
         enter_stage(fit.report, "fit map")
         scaled = scaled_inputs(sample_of_columns(fit.engine, fit.random_state, report=fit.report))
-        return prototype.with_kernel(scaled.kernel(prototype._kernel()))
+        return prototype.with_kernel(scaled.kernel(prototype._kernel(), SPACING))
 
     def _tuned(self, fit: Fit) -> BaseMap:
         """Return the unfitted map with the lengthscales of highest evidence on a sample; set the amplitude, too."""

@@ -141,10 +141,10 @@ class GridGaussianProcessRegressor(Regressor):
 
     *Standard deviations* take a factorization of up to 4000 components. Beyond that they take conjugate gradients, in
     which rows that are far from each other share a system, so that 1000 rows need less time per row than one. With more
-    than 2000 rows at a time, or too few that share a system, they are approximate, and a warning states their error. So
-    are samples, without a warning: variances of components beyond the 4000 of largest weights are those of rows that
-    are spread evenly around. A fit that has sampled all of its at most 5000 rows (`tune_rows`) stores them if the grid
-    is that large, and then both are those of the exact process (samples for at most 2000 rows at a time).
+    than 2000 rows at a time, or too few that share a system, they are approximate, and a warning states their error.
+    Samples take one system for each sample, or for each row if there are fewer. A fit that has sampled all of its at
+    most 5000 rows (`tune_rows`) stores them if the grid is that large, and then both are those of the exact process
+    (samples for at most 2000 rows at a time).
 
     *Sums of kernels.* With several groups of columns, second moments are computed as matrix products, in time O(n M^2),
     and there are at most 4000 components.
@@ -720,6 +720,7 @@ def kernel_of(constant: float, summands: tuple[Summand, ...]) -> Kernel:
     for summand in summands:
         kernel: Kernel = summand.kernel
         for affine in reversed(summand.inputs):
-            kernel = Transformed(kernel, affine.columns, affine.center, affine.lengthscales, affine.matrix)
+            parts = affine.columns, affine.center, affine.lengthscales, affine.matrix, affine.spacing
+            kernel = Transformed(kernel, *parts)
         terms.append(kernel if summand.mass == 1 else summand.mass * kernel)
     return reduce(add, terms)

@@ -20,6 +20,7 @@ from mercer.errors import DataError, MercerWarning, ParameterError
 from mercer.errors.memory import check_memory
 from mercer.features import features_of
 from mercer.kernels import Kernel, Transformed
+from mercer.kernels.spectral import SPACING
 from mercer.learners.base import Fit, Regressor
 from mercer.learners.defaults import DEFAULT_KERNEL, width_for
 from mercer.learners.local_correction import NEIGHBORS, LocalCorrection, correction_costs, why_rows_are_stored
@@ -337,7 +338,7 @@ class GaussianProcessRegressor(Regressor):
         """
         enter_stage(fit.report, "fit map")
         scaled = scaled_inputs(sample_of_columns(fit.engine, fit.random_state, report=fit.report))
-        return prototype.with_kernel(scaled.kernel(prototype._kernel()))
+        return prototype.with_kernel(scaled.kernel(prototype._kernel(), SPACING))
 
     def _tuned(self, fit: Fit) -> BaseMap:
         """Return the unfitted map with the lengthscales of highest evidence on a sample, and set `tuning_`."""

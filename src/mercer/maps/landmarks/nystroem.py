@@ -241,8 +241,12 @@ def distinct_rows(X: Any, weight: Array | None, kernel: Kernel | None = None) ->
     rng = np.random.default_rng(PROJECTION_SEED)
     d = X.shape[1]
     inputs = kernel._inputs() if isinstance(kernel, Transformed) else None
-    direction = rng.normal(size=d) if inputs is None else inputs.pull_back(rng.normal(size=(1, inputs.width(d))), d)[0]
+    direction = rng.normal(size=d if inputs is None else inputs.width(d))
     with np.errstate(over="ignore", invalid="ignore"):
-        projected = np.asarray(distinct @ direction, dtype=np.float64)
+        if inputs is not None and inputs.spacing is not None:  # of rounded rows, which are the same in all units
+            projected = inputs(distinct) @ direction
+        else:
+            direction = direction if inputs is None else inputs.pull_back(direction[None], d)[0]
+            projected = np.asarray(distinct @ direction, dtype=np.float64)
     order = np.argsort(projected, kind="stable")[rng.permutation(len(first))]
     return distinct[order], total[order]

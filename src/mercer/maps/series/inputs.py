@@ -57,7 +57,7 @@ def compose_matrix(inputs: tuple[Affine, ...], d: int) -> tuple[Array, Array]:
     """
     ends = np.vstack([np.zeros((1, d)), np.eye(d)])
     for affine in inputs:
-        ends = affine(ends)
+        ends = replace(affine, spacing=None)(ends)
     return ends[1:] - ends[0], -ends[0]
 
 

@@ -13,6 +13,8 @@ from __future__ import annotations
 import numpy as np
 import scipy.linalg
 
+from mercer.engines.base import blas_threads_for
+
 __all__ = ["next_rows", "posterior_covariance"]
 
 Array = np.ndarray
@@ -24,7 +26,8 @@ def posterior_covariance(Z: Array, noise: float, n_components: int) -> Array:
     if len(Z):
         system = Z @ Z.T
         system[np.diag_indices_from(system)] += noise
-        C -= Z.T @ scipy.linalg.solve(system, Z, assume_a="pos")
+        with blas_threads_for(len(system)):
+            C -= Z.T @ scipy.linalg.solve(system, Z, assume_a="pos")
     return (C + C.T) / 2
 
 

@@ -23,7 +23,7 @@ from mercer.solvers.grid.systems import (
     dense_factor,
     inverse_of,
 )
-from mercer.solvers.grid.variance import LocalVariances, RowVariances
+from mercer.solvers.grid.variance import Convergence, LocalVariances, RowVariances
 
 __all__ = ["MOST_DENSE", "GridPosterior", "coefficients_of"]
 
@@ -263,26 +263,28 @@ class GridPosterior:
             alone = self.covariance[0, 0] if self.features.constant else 0.0
             out += np.where(near, np.maximum(series, 0.0), alone)
         else:
-            solved = self.solved_variances(X) if X.shape[0] <= MOST_SOLVED else None
-            out += self.scaled_variances(X) if solved is None else solved
+            record = Convergence()
+            solved = self.solved_variances(X, record) if X.shape[0] <= MOST_SOLVED else None
+            out += self.scaled_variances(X, record) if solved is None else solved
+            record.warn("Variances")
         return out[:, None] * np.square(self.size)
 
-    def solved_variances(self, X: Any) -> Array | None:
+    def solved_variances(self, X: Any, record: Convergence) -> Array | None:
         """Return the variances of the sum over a part, by conjugate gradients; None if that takes too many systems."""
         (part,) = self.features.parts
         angles, near = part.angles(X)
         out = np.zeros(X.shape[0])
         if near.any():
             points = np.stack(angles, axis=1)[near] / (2 * np.pi * np.array(part.spacing))
-            solved = self.solved.variances(X[near], points, self.crowd(angles)[near])
+            solved = self.solved.variances(X[near], points, self.crowd(angles)[near], record)
             if solved is None:
                 return None
             out[near] = solved
         if self.features.constant and not near.all():  # the other features of these rows are zero
-            out[~near] = self.solved.covariances(X[~near][:1])[0, 0]
+            out[~near] = self.solved.covariances(X[~near][:1], record)[0, 0]
         return out
 
-    def scaled_variances(self, X: Any) -> Array:
+    def scaled_variances(self, X: Any, record: Convergence) -> Array:
         """Return the variances of the sum over a part for many rows, and warn of their error.
 
         Variances of the components of largest weights, and those of the others by the density of rows, are multiplied
@@ -295,7 +297,7 @@ class GridPosterior:
         some = np.flatnonzero(near)
         some = some[np.linspace(0, len(some) - 1, min(len(some), SCALED_BY)).astype(int)]
         if len(some):
-            solved = self.solved_variances(X[some])
+            solved = self.solved_variances(X[some], record)
             assert solved is not None  # there are fewer rows than systems
             ratio = np.sqrt(solved / np.maximum(series[some], np.finfo(float).tiny))
             factor = float(np.exp(np.log(np.maximum(ratio, 1e-6)).mean()))
@@ -318,7 +320,9 @@ class GridPosterior:
             Z = features_of(self.features.unweighted(), X)[:, self.index]
             out = Z @ self.covariance @ Z.T
         else:
-            out = self.solved.covariances(X)
+            record = Convergence()
+            out = self.solved.covariances(X, record)
+            record.warn("Covariances")
         for part in self.features.parts:
             _, near = part.angles(X)
             left = self.amplitude**2 * max(part.summand.mass - part.mass, 0.0)
@@ -349,10 +353,20 @@ class GridPosterior:
             root = scipy.linalg.cholesky(spread, lower=True, overwrite_a=True, check_finite=False)
             draws = self.amplitude * (root @ rng.standard_normal((n, t * count))).reshape(n, t, count)
             return self.mean(X)[..., None] + self.size[:, None] * draws
-        steps = np.sqrt(self.rest)[:, None] * rng.standard_normal((self.system.gram.size, t * count))
-        draws = rng.standard_normal((len(self.index), t * count))
-        draws = self.block_noise * scipy.linalg.solve_triangular(self.factor, draws, check_finite=False)
-        steps[self.index] = self.roots[self.index, None] * draws
+        if self.factorized:
+            draws = rng.standard_normal((len(self.index), t * count))
+            draws = self.noise * scipy.linalg.solve_triangular(self.factor, draws, check_finite=False)
+            steps = np.empty_like(draws)
+            steps[self.index] = self.roots[self.index, None] * draws
+        elif n <= min(t * count, MOST_SOLVED):  # fewer systems for the covariances of rows than for samples
+            values, vectors = scipy.linalg.eigh(self.covariances(X)[..., 0] / self.size[0] ** 2)
+            root = vectors * np.sqrt(np.maximum(values, 0.0))
+            draws = (root @ rng.standard_normal((n, t * count))).reshape(n, t, count)
+            return self.mean(X)[..., None] + self.size[:, None] * draws
+        else:
+            record = Convergence()
+            steps = self.solved.sample(t * count, rng, record)
+            record.warn("Samples")
         out = self.values(X, np.repeat(self.roots[:, None] * self.coef, count, axis=1) + steps)
         for part in self.features.parts:
             _, near = part.angles(X)

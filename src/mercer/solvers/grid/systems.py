@@ -30,6 +30,7 @@ __all__ = [
     "conjugate_gradients",
     "dense_factor",
     "inverse_of",
+    "inverse_root_product",
     "low_block",
 ]
 
@@ -38,6 +39,9 @@ Array = np.ndarray
 PANEL = 256
 # Largest number of steps of conjugate gradients.
 MOST_STEPS = 2000
+# Largest number of steps of the iteration for roots, whose vectors are stored, and number of steps after which its
+# convergence is checked again.
+MOST_BASIS, CHECKED = 400, 5
 
 
 class Gram(ABC):
@@ -311,6 +315,17 @@ class Preconditioner:
         z[self.index] = self.inverse @ r[self.index]
         return z
 
+    @cached_property
+    def _root(self) -> Array:
+        """Lower triangular root of the inverse of the block."""
+        return np.asarray(scipy.linalg.cholesky(self.inverse, lower=True, check_finite=False))
+
+    def root(self, v: Array, *, transposed: bool = False) -> Array:
+        """Return R v or R'v for a root R of the preconditioner, which is RR'."""
+        z = v / np.sqrt(self.diagonal)
+        z[self.index] = (self._root.T if transposed else self._root) @ v[self.index]
+        return z
+
 
 def conjugate_gradients(
     gram: Gram, roots: Array, noise: float, right: Array, precondition: Preconditioner, *, tolerance: float
@@ -341,6 +356,50 @@ def conjugate_gradients(
             return x, count, True
         step = z + (rz / before) * step
     return x, MOST_STEPS, False
+
+
+def inverse_root_product(
+    gram: Gram, roots: Array, noise: float, normals: Array, precondition: Preconditioner, *, tolerance: float
+) -> tuple[Array, int, bool]:
+    r"""Return a root of the inverse of A times a vector, the number of steps, and whether the iteration has converged.
+
+    For standard normal numbers, the result has the covariance of :math:`A^{-1}`. With a preconditioner
+    :math:`R R^\top`, the root is :math:`R (R^\top A R)^{-1/2}`, of which the second factor is that of the tridiagonal
+    matrix of a Lanczos iteration [1]_. The iteration stops when the result has changed by less than `tolerance` of its
+    norm in `CHECKED` steps.
+
+    References
+    ----------
+    .. [1] Chow, Saad (2014), Preconditioned Krylov subspace methods for sampling multivariate Gaussian distributions,
+       SIAM Journal on Scientific Computing.
+    """
+    size = float(np.linalg.norm(normals))
+    if size == 0:
+        return np.zeros_like(normals), 0, True
+    basis, diagonal, beside = [normals / size], [], []
+    before = np.zeros(0)
+    converged = False
+    for count in range(1, MOST_BASIS + 1):
+        step = precondition.root(basis[-1])
+        product = precondition.root(roots * gram.times(roots * step) + noise**2 * step, transposed=True)
+        diagonal.append(float(basis[-1] @ product))
+        for one in basis:  # rounding errors would make the basis less and less orthogonal
+            product -= (one @ product) * one
+        beside.append(float(np.linalg.norm(product)))
+        last = beside[-1] <= np.finfo(float).eps * max(diagonal)
+        if last or count % CHECKED == 0 or count == MOST_BASIS:
+            values, vectors = scipy.linalg.eigh_tridiagonal(np.array(diagonal), np.array(beside[:-1]))
+            shares = vectors @ (vectors[0] / np.sqrt(np.maximum(values, np.finfo(float).tiny)))
+            change = np.linalg.norm(shares - np.pad(before, (0, count - len(before))))
+            converged = last or bool(change <= tolerance * np.linalg.norm(shares))
+            before = shares
+            if converged:
+                break
+        basis.append(product / beside[-1])
+    found = np.zeros_like(normals)
+    for share, one in zip(before, basis, strict=False):
+        found += size * share * one
+    return precondition.root(found), len(before), converged
 
 
 def gram_diagonal(gram: Gram) -> Array:

@@ -6,6 +6,8 @@ where there are rows: the systems of rows :math:`x_j` that are far from each oth
 side :math:`\sum_j \sigma_j u(x_j)` with random signs. The value of the solution at :math:`x_j`, times its sign, is
 :math:`C(x_j, x_j)` plus signed covariances with the other rows of the group.
 
+Samples of the coefficients are :math:`s A^{-1/2} v` with standard normal numbers v, one system for each.
+
 The distance is measured. The systems of a few rows are solved alone, among them those with the fewest rows of the fit
 around them, since the covariance of the prior is what remains where there are none. All other rows show beyond which
 distance their covariances are negligible.
@@ -29,9 +31,9 @@ from mercer.errors import MercerWarning
 from mercer.features import features_of
 from mercer.kernels import Kernel
 from mercer.maps.fourier.frequency_grids import GridFeatures
-from mercer.solvers.grid.systems import Preconditioner, conjugate_gradients
+from mercer.solvers.grid.systems import Preconditioner, conjugate_gradients, inverse_root_product
 
-__all__ = ["LocalVariances", "RowVariances"]
+__all__ = ["Convergence", "LocalVariances", "RowVariances"]
 
 Array = np.ndarray
 # Decrease of the preconditioned residual at which the iteration stops, which bounds the relative error of a variance.
@@ -81,9 +83,35 @@ class RowVariances:
         return np.asarray(self.kernel(X)) - half.T @ half
 
 
+@dataclass
+class Convergence:
+    """Numbers of systems of a prediction, and of those whose iterations did not converge, for one warning."""
+
+    systems: int = 0
+    failed: int = 0
+    steps: int = 0  # of the longest iteration that did not converge
+
+    def add(self, steps: int, converged: bool) -> None:
+        """Count a system."""
+        self.systems += 1
+        if not converged:
+            self.failed += 1
+            self.steps = max(self.steps, steps)
+
+    def warn(self, what: str) -> None:
+        """Warn if there are systems that did not converge."""
+        if not self.failed:
+            return
+        msg = (
+            f"{what} on a grid did not converge: {self.failed} of {self.systems} systems, in up to {self.steps} steps. "
+            "Raise the noise, or lower max_components."
+        )
+        warnings.warn(msg, MercerWarning, stacklevel=2)
+
+
 @dataclass(frozen=True, eq=False)
 class LocalVariances:
-    """Posterior variances and covariances of the function at rows, by conjugate gradients."""
+    """Posterior variances, covariances and samples of the function at rows, by iterations."""
 
     features: GridFeatures  # of one part
     gram: Any  # ToeplitzGram
@@ -91,25 +119,35 @@ class LocalVariances:
     noise: float
     preconditioner: Preconditioner
 
-    def solve(self, Z: Array, signs: Array) -> Array:
+    def sample(self, count: int, rng: np.random.Generator, record: Convergence) -> Array:
+        """Return samples (M, count) of the coefficients of unweighted features, minus their posterior mean."""
+        out = np.empty((len(self.roots), count))
+        for i in range(count):
+            normals = rng.standard_normal(len(self.roots))
+            found, steps, converged = inverse_root_product(
+                self.gram, self.roots, self.noise, normals, self.preconditioner, tolerance=STOP
+            )
+            record.add(steps, converged)
+            out[:, i] = self.noise * self.roots * found
+        return out
+
+    def solve(self, Z: Array, signs: Array, record: Convergence) -> Array:
         """Return s^2 A^-1 D Z' signs times d, for unweighted features Z (k, M) of a group of rows."""
         right = self.roots * (signs @ Z)
         found, steps, converged = conjugate_gradients(
             self.gram, self.roots, self.noise, right, self.preconditioner, tolerance=STOP
         )
-        if not converged:
-            msg = f"Variances on a grid did not converge in {steps} steps. Raise the noise, or lower max_components."
-            warnings.warn(msg, MercerWarning, stacklevel=2)
+        record.add(steps, converged)
         return self.noise**2 * self.roots * found
 
-    def covariances(self, X: Any) -> Array:
+    def covariances(self, X: Any, record: Convergence) -> Array:
         """Return the covariances (n, n) of rows, each row with a system of its own."""
         Z = features_of(self.features.unweighted(), X)
         one = np.ones(1)
-        out = Z @ np.stack([self.solve(row[None], one) for row in Z], axis=1)
+        out = Z @ np.stack([self.solve(row[None], one, record) for row in Z], axis=1)
         return (out + out.T) / 2
 
-    def variances(self, X: Any, points: Array, crowd: Array) -> Array | None:
+    def variances(self, X: Any, points: Array, crowd: Array, record: Convergence) -> Array | None:
         """Return the variances (n,) of rows, or None if they need more than `MOST_SYSTEMS` systems.
 
         Parameters
@@ -120,6 +158,8 @@ class LocalVariances:
             Their coordinates, in which near rows are near.
         crowd : ndarray of shape (n,)
             About the number of rows of the fit around each of them.
+        record : Convergence
+            Counts the systems.
         """
         n = X.shape[0]
         out = np.empty(n)
@@ -129,7 +169,7 @@ class LocalVariances:
         unweighted = self.features.unweighted()
         radius = 0.0
         for row in alone:
-            weights = self.solve(features_of(unweighted, X[row : row + 1]), np.ones(1))
+            weights = self.solve(features_of(unweighted, X[row : row + 1]), np.ones(1), record)
             values = self.values(X, weights)
             out[row] = values[row]
             distance = np.sqrt(np.square(points - points[row]).sum(axis=1))
@@ -142,7 +182,7 @@ class LocalVariances:
         for group in groups:
             rows = others[group]
             Z = features_of(unweighted, X[rows])
-            out[rows] = signs[rows] * (Z @ self.solve(Z, signs[rows]))
+            out[rows] = signs[rows] * (Z @ self.solve(Z, signs[rows], record))
         return np.maximum(out, 0.0)
 
     def values(self, X: Any, weights: Array) -> Array:

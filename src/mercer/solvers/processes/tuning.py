@@ -23,6 +23,7 @@ from mercer.engines import Report, report_step
 from mercer.errors import ParameterError
 from mercer.features import Features
 from mercer.kernels import Kernel, Transformed
+from mercer.kernels.spectral import SPACING
 from mercer.maps import BaseMap, RandomFourier
 from mercer.maps.landmarks.lengthscales import isotropic_form
 from mercer.solvers.copies import counted_once
@@ -45,9 +46,9 @@ MAX_FACTOR = 1e3
 FOURIER_COMPONENTS = 1024
 # Maximal number of features of rows that are treated as a dense matrix.
 WIDEST = 2048
-# Spacing of scaled columns and targets in the search. Rounding errors of scaling are far smaller, so that they are
-# unlikely to change a rounded number.
-COLUMN_STEP, TARGET_STEP = 2.0**-26, 2.0**-32
+# Spacing of targets in the search. Rounding errors of scaling are far smaller, so that they are unlikely to change a
+# rounded number.
+TARGET_STEP = 2.0**-32
 
 
 @dataclass(frozen=True)
@@ -217,7 +218,7 @@ def scaled_rows(kernel: Kernel, X: Any) -> tuple[Transformed | None, Kernel, Any
         return None, kernel, X
     rows = kernel._apply(X)
     if kernel.lengthscales is not None:
-        rows = np.round(rows / COLUMN_STEP) * COLUMN_STEP
+        rows = np.rint(rows / SPACING) * SPACING
     return kernel, kernel.kernel, rows
 
 
@@ -231,7 +232,7 @@ def with_inputs(tuned: Kernel, inputs: Transformed | None) -> Kernel:
         factors = np.asarray(tuned.lengthscales)
         lengthscales = tuple((factors if lengthscales is None else factors * np.asarray(lengthscales)).tolist())
         tuned = tuned.kernel
-    return Transformed(tuned, columns=inputs.columns, center=inputs.center, lengthscales=lengthscales)
+    return replace(inputs, kernel=tuned, lengthscales=lengthscales)
 
 
 def weighted_rows(sample: RowSample) -> tuple[Any, Array, Array]:

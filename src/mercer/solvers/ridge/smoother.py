@@ -20,6 +20,7 @@ from typing import Self
 import numpy as np
 import scipy.linalg
 
+from mercer.engines.base import blas_threads_for
 from mercer.solvers.ridge.paths import margin_of_one_copy
 
 __all__ = ["Smoother"]
@@ -101,10 +102,12 @@ class Smoother:
         if len(np.unique(groups)) == self.n_rows:
             return targets - residual / (self._diagonal(penalty) * self.root)[:, None]
         out = np.empty_like(targets)
-        for group in np.unique(groups):
-            rows = np.flatnonzero(groups == group)
-            missed = scipy.linalg.solve(self._block(rows, penalty), residual[rows], assume_a="pos")
-            out[rows] = targets[rows] - missed / self.root[rows, None]
+        names, sizes = np.unique(groups, return_counts=True)
+        with blas_threads_for(int(sizes.max())):
+            for group in names:
+                rows = np.flatnonzero(groups == group)
+                missed = scipy.linalg.solve(self._block(rows, penalty), residual[rows], assume_a="pos")
+                out[rows] = targets[rows] - missed / self.root[rows, None]
         return out
 
     def one_left_out(self, targets: Array, penalty: float) -> Array:
