@@ -8,9 +8,10 @@ from copy import copy
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from scipy import special
 from sklearn.base import clone
 from sklearn.datasets import make_classification
-from sklearn.linear_model import LinearRegression
+from sklearn.linear_model import LinearRegression, LogisticRegression
 
 from mercer import DataError, KernelClassifier, KernelRegressor, ParameterError
 from mercer.automatic import models
@@ -435,3 +436,87 @@ def test_metrics_of_all_columns_are_not_learned_from_fewer_rows():
     assert {trial.columns for trial in model.trials_} == {"components"}
     narrow = KernelRegressor(random_state=0).fit(X[:, :100], X[:, :3].sum(axis=1))
     assert "spread" in {trial.columns for trial in narrow.trials_}
+
+
+def excess_over_a_constant(model, X, y, n):
+    """Return the squared error of the other rows, in excess of that of the mean of the first n, relative to it."""
+    constant = np.square(y[n:] - y[:n].mean()).sum()
+    return np.square(model.fit(X[:n], y[:n]).predict(X[n:]) - y[n:]).sum() / constant - 1
+
+
+def test_nothing_is_learned_from_noise_with_heavy_tails():
+    # With weights that only minimize the squared error of held-out rows, the excess is 0.018 and 0.046 in these draws.
+    for seed in (0, 3):
+        rng = np.random.default_rng(seed)
+        X, y = rng.normal(size=(2200, 5)), np.exp(1.5 * rng.normal(size=2200))
+        assert excess_over_a_constant(KernelRegressor(random_state=0), X, y, 200) < 0.002
+
+
+def test_a_constant_has_no_weight_where_targets_are_explained(rows, regressor):
+    assert all(one.member.kernel is not None for one in regressor._members)
+
+
+def test_a_constant_is_a_member_like_others(rows):
+    rng = np.random.default_rng(0)
+    y = np.exp(2 * rng.normal(size=(400, 2))) * [1, 1e3]
+    model = KernelRegressor(random_state=0).fit(rows[0], y)
+    assert "Constant" in model.explain()
+    names = [one.member.name for one in model._members]
+    alone = model.estimators_[names.index("Constant")]
+    np.testing.assert_allclose(alone.predict(rows[1]), np.tile(y.mean(axis=0), (200, 1)), rtol=1e-12)
+    mean, std = model.predict(rows[1], return_std=True)
+    assert np.isfinite(mean).all()
+    assert (std > 0.3 * y.std(axis=0)).all()
+
+
+def blobs(seed):
+    """Return 506 rows of two labels at a distance of 2.8 standard deviations, of which the best rule finds 92 %."""
+    rng = np.random.default_rng(seed)
+    y = rng.permutation(np.arange(506) % 2)
+    return rng.normal(size=(506, 2)) + 2.0 * y[:, None], y
+
+
+def test_six_labels_are_as_good_as_for_logistic_regression():
+    ours, theirs = [], []
+    for seed in range(12):
+        X, y = blobs(seed)
+        if len(set(y[:6])) == 2:
+            ours.append(KernelClassifier(random_state=0).fit(X[:6], y[:6]).score(X[6:], y[6:]))
+            theirs.append(LogisticRegression().fit(X[:6], y[:6]).score(X[6:], y[6:]))
+    # Each accuracy has a standard error of 0.013 at most, and both models are tested on the same rows. Members of least
+    # left-out error had 0.74 instead of 0.86.
+    assert np.mean(ours) > np.mean(theirs) - 0.02
+    assert min(ours) > 0.65
+
+
+@pytest.mark.parametrize("n_labels", [2, 3])
+def test_few_labels_are_a_newton_step_of_logistic_regression(n_labels):
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(60, 3)) * [1, 1e3, 1e-3]
+    codes = np.concatenate([np.arange(n_labels), rng.integers(n_labels, size=12 - n_labels), rng.integers(3, size=48)])
+    y = np.array(["a", "b", "c"])[codes]
+    model = KernelClassifier(random_state=0).fit(X[:12], y[:12])
+    scaled = model._members[0].scaler.transform(X)
+    kernel = model._found.members[0].kernel
+    indicators = (y[:12, None] == model.classes_).astype(float)
+    shares = indicators.mean(axis=0)
+    # The Hessian of the loss of centered logits is a multiple of the projection on them for equal shares, and has the
+    # same trace otherwise. An intercept has no penalty.
+    penalty = (n_labels - 1) / (1 - np.square(shares).sum())
+    ones = np.ones((12, 1))
+    system = np.block([[kernel(scaled[:12]) + penalty * np.eye(12), ones], [ones.T, np.zeros((1, 1))]])
+    coef = np.linalg.solve(system, np.vstack([indicators - shares, np.zeros((1, n_labels))]))
+    step = kernel(scaled[12:], scaled[:12]) @ coef[:-1] + coef[-1]
+    logits = np.log(shares) + penalty * step
+    np.testing.assert_allclose(model.predict_proba(X[12:]), special.softmax(logits, axis=1), atol=1e-6)
+    assert "too few rows" in model.explain()
+    assert len(model.trials_) == 0
+
+
+def test_more_time_does_not_repeat_the_same_quarters_of_few_rows():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(12, 2))
+    model = KernelRegressor(random_state=0, time_limit=600).fit(X, X[:, 0])
+    parts = [(trial.kernel, trial.part) for trial in model.trials_]
+    assert len(set(parts)) == len(parts)
+    assert {part for _, part in parts} <= {0, 1, 2, 3}

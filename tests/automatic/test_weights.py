@@ -6,7 +6,13 @@ from scipy import special
 from scipy.optimize import minimize
 
 from mercer.automatic.search import Attempt, Effort, Option, Rows, more_near_rows, weighted, without_negligible
-from mercer.automatic.weights import label_weights, label_weights_and_offsets, number_weights
+from mercer.automatic.weights import (
+    crossed_predictions,
+    label_weights,
+    label_weights_and_offsets,
+    number_weights,
+    trusted_share,
+)
 from mercer.kernels import Gaussian, Matern
 from mercer.tables.column_functions import PlainColumns
 
@@ -108,6 +114,48 @@ def test_lines_and_the_last_member_are_not_left_out():
     assert len(without_negligible([0, 1], [False, False], loss)) == 1
 
 
+def test_a_gain_is_trusted_as_far_as_all_rows_agree():
+    rng = np.random.default_rng(0)
+    gain = rng.normal(size=(400, 1))
+    ones, rows = np.ones(400), np.arange(400)
+    # The factor of least squares is 0.5, with a standard error of 0.1 / sqrt(400), so 1 - (s / b)^2 is 0.9999.
+    assert trusted_share(gain, 0.5 * gain + 0.1 * rng.normal(size=(400, 1)), ones, rows) == pytest.approx(0.5, abs=0.02)
+    assert trusted_share(gain, gain, ones, rows) == 1
+    assert trusted_share(gain, -gain, ones, rows) == 0
+    # One target far from all others, in the direction of the gain: least squares would take all of it.
+    far = np.zeros((400, 1))
+    far[7] = 1e3 * np.sign(gain[7])
+    assert trusted_share(gain, far, ones, rows) < 0.01
+    # The same if that row has nearly all of the gain, and if it was held out several times.
+    large = 1e-6 * gain
+    large[7] = far[7]
+    assert trusted_share(large, far, ones, rows) < 0.01
+    again = np.repeat(np.arange(400), 4)
+    assert trusted_share(gain[again], far[again], np.ones(1600), again) < 0.01
+
+
+def test_weights_do_not_depend_on_units():
+    rng = np.random.default_rng(1)
+    gain, truth = rng.normal(size=(2, 50, 1))
+    share = trusted_share(gain, truth + gain, np.ones(50), np.arange(50))
+    assert 0 < share < 1
+    assert trusted_share(1e9 * gain, 1e9 * (truth + gain), np.full(50, 7.0), np.arange(50)) == pytest.approx(share)
+
+
+def test_crossed_predictions_use_weights_of_other_rows():
+    rng = np.random.default_rng(0)
+    targets = rng.normal(size=(60, 1))
+    members = np.stack([targets + 0.5 * rng.normal(size=(60, 1)), rng.normal(size=(60, 1))])
+    rows = np.repeat(np.arange(30), 2)
+    before = crossed_predictions(members, targets, np.ones(60), rows)
+    other = targets.copy()
+    other[:2] = 1e3  # both entries of the first row
+    after = crossed_predictions(members, other, np.ones(60), rows)
+    share = rows % 5 == 0
+    np.testing.assert_array_equal(before[share], after[share])
+    assert np.abs(before[~share] - after[~share]).min() > 0
+
+
 def found_with_two_kinds(predictions, targets, n_parts, members):
     """Return what a search finds if two kinds of metrics predict the same rows in some parts."""
     rows = Rows(np.zeros((len(targets), 2)), targets, None, labels=False)
@@ -122,7 +170,16 @@ def found_with_two_kinds(predictions, targets, n_parts, members):
         plain = PlainColumns.unchanged(2)
         attempts.append(
             Attempt(
-                "spread", plain, part, len(targets), options, np.ones(len(held)), targets[held], np.ones(len(held)), 1.0
+                "spread",
+                plain,
+                part,
+                len(targets),
+                options,
+                np.ones(len(held)),
+                held,
+                targets[held],
+                np.ones(len(held)),
+                1.0,
             )
         )
     found = weighted(attempts, attempts, rows, Effort(len(targets), n_parts, members))
@@ -132,7 +189,8 @@ def found_with_two_kinds(predictions, targets, n_parts, members):
 def test_kinds_that_differ_are_kept_however_many_parts_there_are():
     rng = np.random.default_rng(0)
     targets = rng.normal(size=(640, 1))
-    different = targets + 0.3 * rng.normal(size=(2, 640, 1))
+    # Divided by the variance of the sum, so that a mean with the constant is no better.
+    different = (targets + 0.3 * rng.normal(size=(2, 640, 1))) / 1.09
     for n_parts, members, of_each in [(1, 4, 1), (4, 6, 3), (16, 8, 4), (16, 2, 1)]:
         assert sorted(found_with_two_kinds(different, targets, n_parts, members)) == (
             ["Gaussian"] * of_each + ["Matern 0.5"] * of_each

@@ -109,3 +109,12 @@ def collected(messages):
             warnings.warn(message, MercerWarning, stacklevel=1)
         warnings.warn("of another package", UserWarning, stacklevel=1)
     return caught
+
+
+def test_rows_without_a_target_are_reported_once(frame):
+    frame = frame.copy()
+    frame.loc[frame.index[:7], "y"] = np.nan
+    lines = []
+    result = fit_file(frame, "y", estimator="ridge", compare=False, announce=lines.append)
+    reported = [text for text in (*lines, *result.warnings) if text.strip().startswith("7 rows")]
+    assert reported == ["7 rows without a value of 'y' were ignored."]

@@ -20,12 +20,14 @@ from mercer.automatic import tables
 from mercer.automatic.search import (
     EXACT_ROWS,
     FEW_ROWS,
+    LEAST_ROWS,
     NEAR_ROWS,
     Effort,
     Found,
     Member,
     Rows,
     costs_of_search,
+    newton_step,
     search,
 )
 from mercer.automatic.tables import on_tables
@@ -320,7 +322,10 @@ class AutomaticModel(CallbackSupport, BaseEstimator, ABC):
             width = min(n, MOST_LANDMARKS)
             of_members = effort.members * (SUM_COST * 3 * n * width**2 + 3.0 * width**3)
             report.plan({"sample rows": float(n * d), **costs_of_search(rows, effort), "fit members": of_members})
-        found = search(rows, effort, random_state=seed, n_jobs=self.n_jobs, report=report)
+        if labels is not None and n < LEAST_ROWS:
+            found = newton_step(rows)
+        else:
+            found = search(rows, effort, random_state=seed, n_jobs=self.n_jobs, report=report)
         self._found = found
         self.trials_ = Trials(() if found is None else found.trials, self._loss_name)
         members = self._fit_members(engine, labeled, reader, found, X, n, seed, report, start)
@@ -342,7 +347,9 @@ class AutomaticModel(CallbackSupport, BaseEstimator, ABC):
         # Who gives more time gets more members, each of which costs time in predictions, too.
         members = int(np.clip(more * MEMBER_ENTRIES / (n * min(d, 100)), 1, most * min(more, MOST_MORE)))
         if self.time_limit is not None:
-            return Effort(sampled, MOST_TIMED_PARTS, members, start + SEARCH_SHARE * self.time_limit)
+            # Few rows are held out in quarters, which further parts would only repeat.
+            parts = MOST_TIMED_PARTS if n >= LEAST_ROWS else MOST_PARTS
+            return Effort(sampled, parts, members, start + SEARCH_SHARE * self.time_limit)
         return Effort(sampled, int(np.clip(REPEATED_ROWS // sampled, 1, MOST_PARTS)), members)
 
     def _fit_members(
@@ -378,8 +385,13 @@ class AutomaticModel(CallbackSupport, BaseEstimator, ABC):
                 member.n_neighbors, parts=parts, memory_limit=max(1, limit // len(found.members))
             )
             learner = self._learner(feature_map, correction, seed % 2**32)
+            if member.penalty is not None:
+                learner.set_params(alpha=member.penalty)
             learner.fit_engine(scaled, fitted, reader, report)
             compress(learner)
+            if member.penalty is not None and isinstance(learner, KernelRidgeClassifier):
+                # Not the scale by left-out rows, which are too few. Indicators are from -1 to 1.
+                learner.probability_scale_ = member.penalty * (1.0 if len(learner.classes_) == 2 else 0.5)
             scaler = self._scaler(member.scaling, member.columns)
             members.append(FittedMember(member, scaler, learner, member.weight, member.factor))
             seconds = max(seconds, time.perf_counter() - before)
@@ -466,6 +478,12 @@ class AutomaticModel(CallbackSupport, BaseEstimator, ABC):
                 *lines,
                 "There were too few different rows, or too many columns, for a search: the default learner.",
             ]
+        if not found.trials:
+            return [
+                *lines,
+                "There were too few rows to choose anything by rows that are held out: one step of logistic "
+                "regression from the frequencies of the labels, in the mean of a linear and a Matern kernel.",
+            ]
         shares: dict[str, float] = {}
         for one, weight in zip(self._members, self.weights_, strict=True):
             assert one.member is not None
@@ -541,6 +559,8 @@ def map_of(
     member: Member, n: int, seed: int, n_jobs: int | None
 ) -> tuple[DrawnMap, Literal["auto", "global", "local"]]:
     """Return the unfitted map of a member for n rows, and which parts its learner has."""
+    if member.kernel is None:  # a constant; its penalty leaves the mean of the targets only
+        return Nystroem(Matern(2.5), 1, landmarks="uniform", random_state=seed, n_jobs=n_jobs), "global"
     if isinstance(member.kernel, Polynomial):  # a line; its features are the columns themselves
         d = len(member.columns.names)
         return RandomMaclaurin(member.kernel, d + 1, random_state=seed, n_jobs=n_jobs), "global"

@@ -24,11 +24,17 @@ from scipy.spatial.distance import pdist
 from threadpoolctl import threadpool_limits
 
 from mercer.automatic.trials import Trial
-from mercer.automatic.weights import label_weights, label_weights_and_offsets, number_weights
+from mercer.automatic.weights import (
+    crossed_predictions,
+    label_weights,
+    label_weights_and_offsets,
+    number_weights,
+    trusted_share,
+)
 from mercer.engines import Progress, Report, enter_stage, report_step
 from mercer.engines.base import OutOfTimeError, count_threads
 from mercer.engines.progress import Stages
-from mercer.kernels import Kernel, Laplacian, Polynomial, Transformed
+from mercer.kernels import Kernel, Laplacian, Matern, Polynomial, Transformed
 from mercer.kernels.base import dense64
 from mercer.linalg.numpy_kernels import ProfileName
 from mercer.metric.near_rows import FULL_UP_TO, SMOOTHNESS, kernel_of
@@ -47,7 +53,7 @@ from mercer.statistics.sample import seed_of
 from mercer.tables import ColumnFunction
 from mercer.tables.column_scaler import Scaling, scaled_columns
 
-__all__ = ["Effort", "Found", "Member", "Rows", "costs_of_search", "search"]
+__all__ = ["Effort", "Found", "Member", "Rows", "costs_of_search", "newton_step", "search"]
 
 Array = np.ndarray
 # Number of rows of the first round, if there are more than twice as many.
@@ -72,6 +78,8 @@ CLEARLY, BY_SHARE = 1.0, 0.01
 # each member costs time in the fit and in every prediction, and takes the place of what other parts have learned.
 LEAST_WEIGHT = 0.08
 NEGLIGIBLE = 0.005
+# Least number of different rows held out by which a model is compared with a line and a constant.
+FEWEST_COMPARED = 10
 # Number of near rows of a prediction; and a larger one that is used for labels of rows with at least so many columns if
 # it lowers the loss by this share. The model then has fewer members, so that predictions are as fast.
 NEAR_ROWS, MORE_NEAR_ROWS = 64, 192
@@ -88,6 +96,8 @@ LAPLACIAN_ROWS = 600
 LAPLACIAN_FACTORS = (0.0625, 0.25, 1.0, 4.0)
 # Penalties that are compared for held-out predictions of exact members, in units of the largest eigenvalue.
 PENALTIES = np.geomspace(1e-9, 1.0, 19)
+# Penalty of a member that is the mean of the targets.
+NO_SLOPE = 1e30
 # Kernels whose metrics are learned. Near rows of larger tables gain nothing from the smoothness of a Gaussian kernel.
 PROFILES: tuple[ProfileName, ...] = tuple(SMOOTHNESS)
 EXACT_PROFILES: tuple[ProfileName, ...] = (*PROFILES, "gaussian")
@@ -139,11 +149,12 @@ class Member:
 
     scaling: Scaling
     columns: ColumnFunction
-    kernel: Kernel
+    kernel: Kernel | None  # None for the mean of the targets
     name: str  # of the kernel and its metric
     weight: float  # they sum to one
     factor: float  # of the calibrated logits of labels
     n_neighbors: int = NEAR_ROWS
+    penalty: float | None = None  # None if it is chosen by left-out rows in the fit
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,7 +211,8 @@ class Attempt:
     n_rows: int
     options: tuple[Option, ...]
     losses: Array  # (m,), of each row that was held out, for the option of least error
-    targets: Array  # (m, t), of the rows held out
+    held: Array  # (m,), indices of the rows held out
+    targets: Array  # (m, t)
     weight: Array  # (m,)
     seconds: float
 
@@ -218,6 +230,40 @@ class Attempt:
 def least_error(options: Sequence[Option]) -> float:
     """Return the least error of some options."""
     return min(option.error for option in options)
+
+
+def newton_step(rows: Rows) -> Found | None:
+    """Return the model for too few rows of labels to choose anything by rows that are held out.
+
+    It is logistic regression with a Gaussian prior of a fixed scale, that of scikit-learn's `LogisticRegression`, in
+    the mean of the linear kernel and a Matern kernel, whose lengthscale is the median distance; or rather its first
+    Newton step from the frequencies of labels, which is a ridge regression of indicators.
+
+    Returns
+    -------
+    Found or None
+        None if no column varies, or if there are too many columns.
+    """
+    if sp.issparse(rows.X) and rows.X.shape[1] > MOST_COLUMNS:
+        return None
+    columns = scaled_columns("spread", rows.X, rows.weight)
+    if not columns.names:
+        return None
+    scaled = columns(rows.X)
+    X = dense64(scaled.toarray() if sp.issparse(scaled) else scaled)
+    distances = pdist(X)
+    # Half of the mean squared distance is the sum of the variances of the columns, which are one in the mean.
+    unit = X.shape[1] / (np.square(distances).mean() / 2)
+    matern = Matern(1.5, lengthscale=float(np.median(distances[distances > 0])))
+    kernel = 0.5 * Polynomial(1, coef0=0.0, scale=unit) + (0.5 * X.shape[1]) * matern
+    weight = np.ones(len(rows)) if rows.weight is None else rows.weight
+    shares = weight @ rows.targets / weight.sum()
+    # The mean curvature of the logarithmic loss, over the directions in which logits differ, is one over this.
+    penalty = float((len(shares) - 1) / (1 - np.square(shares).sum()))
+    offsets = np.log(shares) - penalty * shares  # values of the ridge regression are around the frequencies
+    member = Member("spread", columns, kernel, "Linear and Matern 1.5", 1.0, 1.0, penalty=penalty)
+    entropy = float(-shares @ np.log(shares))
+    return Found((member,), (), entropy, entropy, entropy, 1.0, None, offsets - offsets.mean())
 
 
 def scalings_for(rows: Rows) -> tuple[Scaling, ...]:
@@ -341,7 +387,7 @@ def one_attempt(
     full = 1 < X.shape[1] <= FULL_UP_TO
     report = Stages("", partial(progress.update, number))
     n = len(X)
-    few = n < LEAST_ROWS
+    few = n < LEAST_ROWS  # rows of numbers only, or copies of fewer rows
     profiles = () if name_of_scaling == "ramps" or few else profiles_for(n)
     if profiles:
         report.plan(search_costs(profiles, n, X.shape[1], full=full))
@@ -417,7 +463,7 @@ def one_attempt(
         options.append(Option(Polynomial(1), "Linear", "none", judge.error(predicted), predicted))
     seconds = time.perf_counter() - start
     losses = judge.losses(min(options, key=lambda option: option.error).predictions)
-    return Attempt(name_of_scaling, columns, part, len(rows), tuple(options), losses, targets, weight, seconds)
+    return Attempt(name_of_scaling, columns, part, len(rows), tuple(options), losses, held, targets, weight, seconds)
 
 
 def more_near_rows(d: int) -> int:
@@ -662,40 +708,52 @@ def weighted(attempts: Sequence[Attempt], tried: Sequence[Attempt], rows: Rows, 
         return relative(np.tensordot(of_each, chosen, 1), targets, share, scale)
 
     kept = without_negligible(kept, is_line, loss_of)
-    candidates, all_predictions, predictions = [candidates[i] for i in kept], predictions, predictions[kept]
     if rows.labels:
-        factors, offsets = label_weights_and_offsets(predictions, codes, weight, 1.0)
+        factors, offsets = label_weights_and_offsets(predictions[kept], codes, weight, 1.0)
     else:
-        factors = number_weights((predictions - mean) / scale, (targets - mean) / scale, weight)
+        factors = number_weights((predictions[kept] - mean) / scale, (targets - mean) / scale, weight)
     total = factors.sum()
-    members: list[tuple[Attempt, Option, float]] = []
+    weights = np.zeros(len(candidates))
+    weights[kept] = factors / total
+    of_constant = 0.0
+    if not rows.labels:
+        held = np.concatenate([reference[part].held for part in parts])
+        simple = next((i for i in simplest_first(candidates) if is_line[i]), None)
+        weights, of_constant = shared_with_simple(
+            weights, simple, (predictions - mean) / scale, (targets - mean) / scale, weight, held
+        )
     # Kernels and metrics that differ come first, and share the members: those of other parts were learned from much
     # the same rows.
-    in_parts = max(1, effort.members // max(1, sum(not is_line[i] for i in kept)))
-    for i, found, factor in zip(kept, candidates, factors / total, strict=True):
-        if factor > 0:
-            some = parts[: 1 if is_line[i] else in_parts]  # a line is the same in all parts
-            members += [(*found[part], factor / len(some)) for part in some]
-    members = sorted(members, key=lambda entry: -entry[2])
-    ensemble = np.einsum("c,cmt->mt", factors / total, predictions)
+    curves = sum(weights[i] > 0 and not is_line[i] for i in range(len(candidates)))
+    in_parts = max(1, effort.members // max(1, curves))
+    members: list[Member] = []
+    used: dict[int, float] = {}
+    for i, found in enumerate(candidates):
+        some = parts[: 1 if is_line[i] else in_parts]  # a line is the same in all parts
+        for one, option in [found[part] for part in some if weights[i] > 0]:
+            w = weights[i] / len(some)
+            used[id(option)] = w
+            name = option.full_name
+            members.append(Member(one.scaling, one.columns, option.kernel, name, w, w * total, option.n_neighbors))
+    if of_constant > 0:
+        first = attempts[0]
+        members.append(
+            Member(first.scaling, first.columns, None, "Constant", of_constant, of_constant, penalty=NO_SLOPE)
+        )
+    ensemble = np.einsum("c,cmt->mt", weights, predictions) + of_constant * mean
     if rows.labels:
-        losses = [log_loss(one, codes, share) for one in all_predictions]
+        losses = [log_loss(one, codes, share) for one in predictions]
         loss, single = log_loss(total * ensemble + offsets, codes, share), min(losses)
         constant = log_loss(np.log(np.maximum(mean, 1e-300))[None] + np.zeros_like(targets), codes, share)
         shrinkage, left = 1.0, None
     else:
-        errors = [relative(one, targets, share, scale) for one in predictions]
-        single = min(relative(one, targets, share, scale) for one in all_predictions)
-        loss, constant = relative(ensemble, targets, share, scale), 1.0
+        errors = np.array([relative(one, targets, share, scale) for one in predictions])
+        loss, constant, single = relative(ensemble, targets, share, scale), 1.0, errors.min()
         left = targets - ensemble
-        of_members = float(np.sqrt((factors / total) @ np.square(errors)))
+        of_members = float(np.sqrt(weights @ np.square(errors) + of_constant * constant))
         shrinkage = loss / of_members if of_members > 0 else 1.0
-    used = {id(option): share_of for _, option, share_of in members}
     return Found(
-        tuple(
-            Member(one.scaling, one.columns, option.kernel, option.full_name, w, w * total, option.n_neighbors)
-            for one, option, w in members
-        ),
+        tuple(sorted(members, key=lambda member: -member.weight)),
         tuple(trial for one in tried for trial in trials_of(one, rows.labels, used)),
         loss,
         single,
@@ -704,6 +762,52 @@ def weighted(attempts: Sequence[Attempt], tried: Sequence[Attempt], rows: Rows, 
         left,
         offsets,
     )
+
+
+def simplest_first(candidates: Sequence[dict[int, tuple[Attempt, Option]]]) -> list[int]:
+    """Return the indices of candidates, sorted so that lines through columns come before those through ramps."""
+    order: list[Scaling] = ["spread", "ranks", "components", "ramps"]
+    scalings = [next(iter(found.values()))[0].scaling for found in candidates]
+    return sorted(range(len(candidates)), key=lambda i: order.index(scalings[i]))
+
+
+def shared_with_simple(
+    weights: Array, line: int | None, predictions: Array, targets: Array, weight: Array, rows: Array
+) -> tuple[Array, float]:
+    """Return weights of candidates, of which a part goes to a line and to a constant, and the weight of the constant.
+
+    Their part is large where it is not clear that the model is better than they are: where there are few rows, where
+    the noise is large, and where the squared errors of few rows are most of the total.
+
+    Parameters
+    ----------
+    weights : ndarray of shape (c,)
+        Weights of the candidates; those without weight are no part of the model.
+    line : int or None
+        Index of a candidate that is a line.
+    predictions : ndarray of shape (c, m, t)
+        Predictions of the candidates for held-out rows, minus the mean of the targets.
+    targets : ndarray of shape (m, t)
+        Targets of these rows, with mean zero and a variance near one.
+    weight : ndarray of shape (m,)
+        Weights of these rows.
+    rows : ndarray of shape (m,)
+        Their indices.
+    """
+    if len(np.unique(rows)) < FEWEST_COMPARED:
+        return weights, 0.0
+    simple = np.zeros(len(weights))  # the rest is the weight of a constant, which predicts zero
+    if line is not None:
+        simple[line] = trusted_share(predictions[line], targets, weight, rows)
+    base = np.tensordot(simple, predictions, 1)
+    crossed = crossed_predictions(predictions[weights > 0], targets, weight, rows)
+    share = trusted_share(crossed - base, targets - base, weight, rows)
+    if share > 1 - LEAST_WEIGHT:
+        return weights, 0.0
+    joint = share * weights + (1 - share) * simple
+    # Nothing is left out here but what would change predictions by next to nothing.
+    joint[joint < NEGLIGIBLE] = 0.0
+    return joint, max(0.0, 1.0 - float(joint.sum()))
 
 
 def kept_candidates(weights: Array, is_line: Sequence[bool], most: int) -> list[int]:

@@ -6,13 +6,15 @@ import numpy as np
 from scipy import special
 from scipy.optimize import minimize, nnls
 
-__all__ = ["label_weights", "label_weights_and_offsets", "number_weights"]
+__all__ = ["crossed_predictions", "label_weights", "label_weights_and_offsets", "number_weights", "trusted_share"]
 
 Array = np.ndarray
 # Strength of the penalty that moves weights towards each other, in units of the least mean squared error.
 SHRINKAGE = 0.01
 # Factor of the equation by which weights sum to one.
 SUM_TO_ONE = 100.0
+# Number of shares of the held-out rows, each of which is predicted with weights that were fitted to the others.
+CROSS_FOLDS = 5
 
 
 def number_weights(predictions: Array, targets: Array, weight: Array) -> Array:
@@ -41,6 +43,63 @@ def number_weights(predictions: Array, targets: Array, weight: Array) -> Array:
     system = np.vstack([members, shrink * np.eye(c), np.full((1, c), unit)])
     found, _ = nnls(system, np.concatenate([truth, np.full(c, shrink / c), [unit]]))
     return found / found.sum()
+
+
+def crossed_predictions(predictions: Array, targets: Array, weight: Array, rows: Array) -> Array:
+    """Return weighted means (m, t) of the members, each row by weights of `number_weights` fitted to other rows.
+
+    Parameters
+    ----------
+    predictions : ndarray of shape (c, m, t)
+        Predictions of each member for held-out rows.
+    targets : ndarray of shape (m, t)
+        Targets of these rows, with a variance near one.
+    weight : ndarray of shape (m,)
+        Weights of these rows.
+    rows : ndarray of shape (m,)
+        Indices of the rows, which are in random order. A row that is held out several times is in one share only.
+    """
+    fold = np.unique(rows, return_inverse=True)[1] % CROSS_FOLDS
+    means = np.zeros(targets.shape)
+    for one in np.unique(fold):
+        here, others = fold == one, fold != one
+        # With a single row there are no others.
+        some = others if others.any() else here
+        factors = number_weights(predictions[:, some], targets[some], weight[some])
+        means[here] = np.tensordot(factors, predictions[:, here], 1)
+    return means
+
+
+def trusted_share(gain: Array, truth: Array, weight: Array, rows: Array) -> float:
+    """Return the factor in [0, 1] by which a gain is multiplied, so that little is lost if it is due to a few rows.
+
+    The factor of least squared error is b = sum(w u v) / sum(w u^2) for gains u and targets v. It is multiplied by
+    the positive part of 1 - (s / b)^2, as by James and Stein, with the jackknife standard error s of b. If one
+    target is far from all others, s is about as large as b, and the gain is not trusted.
+
+    Parameters
+    ----------
+    gain : ndarray of shape (m, t)
+        Differences of the predictions of a model and of a simpler one, for held-out rows.
+    truth : ndarray of shape (m, t)
+        Differences of the targets and of the predictions of the simpler model.
+    weight : ndarray of shape (m,)
+        Weights of the rows.
+    rows : ndarray of shape (m,)
+        Indices of the rows. All entries of a row that was held out several times are left out together.
+    """
+    codes = np.unique(rows, return_inverse=True)[1]
+    products = np.bincount(codes, weight * (gain * truth).sum(axis=1))
+    squares = np.bincount(codes, weight * np.square(gain).sum(axis=1))
+    product, square = products.sum(), squares.sum()
+    if not square > 0 or product <= 0:
+        return 0.0
+    best = product / square
+    # If a single row has all of the gain, nothing is known without it.
+    without, left = product - products, square - squares
+    left_out = np.where(left > 1e-12 * square, without / np.maximum(left, 1e-12 * square), 0.0)
+    error = np.square(left_out - best).sum()
+    return float(np.clip(best * (1 - error / best**2), 0.0, 1.0))
 
 
 def label_weights(predictions: Array, codes: Array, weight: Array, scale: float) -> Array:

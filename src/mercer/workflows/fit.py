@@ -377,14 +377,12 @@ def _found(name: str, rows: Rows, full: Sample, why: str) -> list[str]:
         kind = _kind(str(field.type))
         kinds[kind] = kinds.get(kind, 0) + 1
     columns = ", ".join(f"{count} of {kind}" for kind, count in kinds.items())
-    lines = [
+    # Rows without a target are in the warnings of the result.
+    return [
         f"Table: {name}, {full.n_rows:,} rows, {sum(kinds.values())} columns ({columns}).",
         f"Task:  {why} (--task overrides).",
         f"Test:  {rows.split}",
     ]
-    if full.n_missing:
-        lines.append(f"       {full.n_missing:,} rows without a target are ignored.")
-    return lines
 
 
 def _kind(text: str) -> str:
