@@ -116,7 +116,7 @@ def test_power_where_the_first_regressions_suffice_is_not_lost_to_tuned_kernels(
 
 
 def test_tuned_kernels_replace_regressions_that_underfit_on_both_sides_only():
-    rough = conditional_independence_test(*shaped("sine of many periods", 250, 0))
+    rough = conditional_independence_test(*shaped("sine of many periods", 250, 1))
     assert rough.passes == 10
     x, _, z = shaped("sine of many periods", 250, 0, effect=1.0)
     rng = np.random.default_rng(0)
