@@ -37,6 +37,13 @@ def test_normal_scores_ignore_units_and_monotone_transformations():
     np.testing.assert_allclose(NormalScores.of(other, (0, 1, 2))(other), U, atol=1e-12)
 
 
+def test_normal_scores_of_subnormal_differences_are_finite():
+    sample = np.array([[-1.0], [0.0], [1e-310], [1.0]])
+    found = NormalScores.of(sample, (0,))(np.array([[2.5e-311], [-0.5], [1e-310], [-3.0]]))[:, 0]
+    low, zero, small, _ = NormalScores.of(sample, (0,)).scores[0]
+    np.testing.assert_allclose(found, [zero + 0.25 * (small - zero), (low + zero) / 2, small, low], rtol=1e-9)
+
+
 def test_residuals_are_those_of_scikit_learns_ridge():
     rng = np.random.default_rng(1)
     z = rng.normal(size=(400, 3))

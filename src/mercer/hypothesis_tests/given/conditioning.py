@@ -91,8 +91,20 @@ class NormalScores:
             X = X.toarray()
         out = np.empty((len(X), len(self.columns)))
         for j, column in enumerate(self.columns):
-            out[:, j] = np.interp(X[:, column], self.values[j], self.scores[j])
+            out[:, j] = interpolated(np.asarray(X[:, column], dtype=np.float64), self.values[j], self.scores[j])
         return out
+
+
+def interpolated(x: Array, values: Array, scores: Array) -> Array:
+    """Return scores of x (n,), linear between ascending values, also where differences of values are subnormal."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        out = np.interp(x, values, scores)
+    rest = np.flatnonzero(~np.isfinite(out))  # the slope between two values has overflowed
+    if len(rest):
+        low = np.clip(np.searchsorted(values, x[rest], side="right") - 1, 0, len(values) - 2)
+        part = (x[rest] - values[low]) / (values[low + 1] - values[low])
+        out[rest] = scores[low] + part * (scores[low + 1] - scores[low])
+    return out
 
 
 def median_distance(U: Array) -> float:

@@ -167,8 +167,10 @@ def mean_log_slope(coding: Coding, sample: Array) -> float:
         values, index, counts = np.unique(sample[:, column], return_index=True, return_counts=True)
         scores, place, reach = coded[index] / coded.std(), np.arange(len(values)), max(1, round(len(values) ** 0.5 / 2))
         low, high = np.maximum(place - reach, 0), np.minimum(place + reach, len(values) - 1)
-        slope = (scores[high] - scores[low]) / (values[high] - values[low])
-        slopes.append(np.average(np.log(np.maximum(slope, np.finfo(float).tiny)), weights=counts))
+        with np.errstate(over="ignore"):
+            slope = (scores[high] - scores[low]) / (values[high] - values[low])
+        finite = np.clip(slope, np.finfo(float).tiny, np.finfo(float).max)
+        slopes.append(np.average(np.log(finite), weights=counts))
     return float(np.mean(slopes)) if slopes else 0.0
 
 
