@@ -115,15 +115,27 @@ def test_power_where_the_first_regressions_suffice_is_not_lost_to_tuned_kernels(
     assert found >= power() - 1
 
 
-def test_tuned_kernels_replace_regressions_that_underfit_on_both_sides_only():
-    rough = conditional_independence_test(*shaped("sine of many periods", 250, 0))
-    assert rough.passes == 10
+def test_residuals_of_columns_are_tested_where_both_sides_underfit(monkeypatch):
     x, _, z = shaped("sine of many periods", 250, 0, effect=1.0)
     rng = np.random.default_rng(0)
     y = z[:, 0] + x - np.sin(20 * z[:, 0]) + 0.3 * rng.normal(size=250)  # the noise of x, but a smooth function of z
     one_sided = conditional_independence_test(x, y, z)
     assert one_sided.passes == 8
     assert one_sided.p_value < 0.05
+    monkeypatch.setattr(independence, "ROUGHER", np.inf)  # by the improvement of the columns alone
+    assert conditional_independence_test(*shaped("sine of many periods", 250, 4)).passes == 10
+
+
+def test_residuals_of_columns_are_tested_where_features_are_rougher_than_columns(monkeypatch):
+    variables = shaped("product of three", 250, 5)
+    resolved = conditional_independence_test(*variables)
+    assert resolved.passes == 10
+    assert resolved.p_value > 0.05
+    # The twin: the columns are resolved without tuned kernels already, so that their improvement shows nothing.
+    monkeypatch.setattr(independence, "ROUGHER", np.inf)
+    features_only = conditional_independence_test(*variables)
+    assert features_only.passes == 8
+    assert features_only.p_value < 0.01
 
 
 def test_dependence_through_common_noise_is_found():

@@ -11,16 +11,19 @@ from mercer.hypothesis_tests.given.conditioning import (
     BothTargets,
     NormalScores,
     SideFeatures,
+    SidesLeftOut,
     _Given,
     conditioning_features,
     cross_validated,
     improvements,
+    of_targets,
     residuals,
     squared_left_out,
 )
-from mercer.hypothesis_tests.given.tuning import tuned_regression
+from mercer.hypothesis_tests.given.tuning import ScaledColumnsOf, tuned_regression
 from mercer.hypothesis_tests.groups import sample_engine
 from mercer.solvers.ridge.least_squares import Spectrum
+from mercer.solvers.ridge.paths import LeftOut
 from mercer.statistics import MomentSum
 
 
@@ -35,6 +38,13 @@ def test_normal_scores_ignore_units_and_monotone_transformations():
     assert len(np.unique(U[:, 1])) == 4
     other = np.column_stack([1e9 * X[:, 0] - 7, np.exp(X[:, 1]), X[:, 2]])
     np.testing.assert_allclose(NormalScores.of(other, (0, 1, 2))(other), U, atol=1e-12)
+
+
+def test_normal_scores_of_subnormal_differences_are_finite():
+    sample = np.array([[-1.0], [0.0], [1e-310], [1.0]])
+    found = NormalScores.of(sample, (0,))(np.array([[2.5e-311], [-0.5], [1e-310], [-3.0]]))[:, 0]
+    low, zero, small, _ = NormalScores.of(sample, (0,)).scores[0]
+    np.testing.assert_allclose(found, [zero + 0.25 * (small - zero), (low + zero) / 2, small, low], rtol=1e-9)
 
 
 def test_residuals_are_those_of_scikit_learns_ridge():
@@ -89,6 +99,34 @@ def test_improvements_are_differences_over_their_standard_errors():
     assert found[0] > 5  # x is a sine that the features before do not resolve
     assert abs(found[1]) < 3  # y is linear
     np.testing.assert_array_equal(improvements(engine, tuned.first, tuned.first), 0.0)
+
+
+def test_coding_is_the_one_with_noise_of_equal_size():
+    rng = np.random.default_rng(7)
+    z = rng.normal(size=(500, 3))
+    cubed = (z[:, :1] + z[:, 1:2] + rng.normal(size=(500, 1))) ** 3  # values vary most where they are large
+    product = np.prod(z, axis=1, keepdims=True) + 0.3 * rng.normal(size=(500, 1))  # normal scores vary most near zero
+    rows = np.concatenate([cubed, product, z], axis=1)
+    engine, _ = sample_engine("test", rows)
+    targets = BothTargets(SideFeatures.of(rows, (0,), rng), SideFeatures.of(rows, (1,), rng))
+    base = conditioning_features(rows, (2, 3, 4), targets(Block(0, rows))[0], 500, rng)
+    first = tuned_regression(engine, rows, ((0,), (1,), (2, 3, 4)), targets, base, 500, rng).first
+    assert isinstance(first.targets.x, NormalScores)
+    assert isinstance(first.targets.y, ScaledColumnsOf)
+
+
+def test_leave_one_out_errors_of_all_penalties_are_those_of_ridge_paths():
+    engine, rows, tuned = rough_regressions(60, 8)
+    rng = np.random.default_rng(0)
+    targets = BothTargets(SideFeatures.of(rows, (0,), rng), SideFeatures.of(rows, (1,), rng))
+    features, F = tuned.first.features, targets(Block(0, rows))[0]
+    s = Spectrum.of(engine.accumulate(MomentSum(features, targets, double=True, centered=True, n_rows=60)))
+    alphas = s.largest * np.geomspace(1e-3, 1, 4)
+    found = SidesLeftOut(features, targets, s, alphas, 1.0)(Block(0, rows))
+    k = targets.x.n_components
+    for errors, side in zip(found, (slice(0, k), slice(k, None)), strict=True):
+        expected = LeftOut(features, of_targets(s, side), alphas, True)(Block(0, rows, F[:, side]))
+        np.testing.assert_allclose(errors, expected, rtol=1e-9)
 
 
 def test_number_of_components_grows_as_the_root_of_the_rows():

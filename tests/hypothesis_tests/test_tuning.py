@@ -4,7 +4,15 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from mercer.hypothesis_tests.given.tuning import best_starts, dependence_of_neighbors, leading, tuned_sides
+from mercer.hypothesis_tests.given.conditioning import NormalScores
+from mercer.hypothesis_tests.given.tuning import (
+    ScaledColumnsOf,
+    best_starts,
+    dependence_of_neighbors,
+    leading,
+    mean_log_slope,
+    tuned_sides,
+)
 from mercer.kernels import Matern
 
 
@@ -32,6 +40,17 @@ def test_leave_one_out_errors_of_starts_are_those_of_refits():
         A = K[np.ix_(rest, rest)] + start.ratio * np.eye(39)
         errors.append(T[i, 0] - K[i, rest] @ np.linalg.solve(A, T[rest, 0]))
     assert start.left_out == pytest.approx(np.square(errors).mean(), rel=1e-8)
+
+
+def test_slopes_of_normal_scores_are_those_of_the_density():
+    rng = np.random.default_rng(4)
+    x = np.exp(rng.normal(size=(4000, 1)))
+    # The normal score of a lognormal value is its logarithm, whose derivative is 1 / x with the mean logarithm zero.
+    # The error of this mean is 1 / sqrt(4000).
+    assert mean_log_slope(NormalScores.of(x, (0,)), x) == pytest.approx(0.0, abs=0.06)
+    assert mean_log_slope(ScaledColumnsOf.of(x, (0,)), x) == pytest.approx(-np.log(x.std()), rel=1e-9)
+    two = (x > 1).astype(float)  # both codings of two values are the same
+    assert mean_log_slope(NormalScores.of(two, (0,)), two) == pytest.approx(-np.log(two.std()))
 
 
 def test_frequencies_of_matern_kernels_have_its_covariance():

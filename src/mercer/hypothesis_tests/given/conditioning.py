@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
@@ -16,7 +17,6 @@ from mercer.engines import Block, Engine, Report
 from mercer.features import Features, features_of
 from mercer.maps.fourier.projections import DenseProjection
 from mercer.solvers.ridge.least_squares import Spectrum
-from mercer.solvers.ridge.paths import LeftOut
 from mercer.statistics import MomentSum, exponentials
 
 __all__ = ["ConditioningFeatures", "NormalScores", "Residuals", "SideFeatures", "conditioning_features", "residuals"]
@@ -91,8 +91,20 @@ class NormalScores:
             X = X.toarray()
         out = np.empty((len(X), len(self.columns)))
         for j, column in enumerate(self.columns):
-            out[:, j] = np.interp(X[:, column], self.values[j], self.scores[j])
+            out[:, j] = interpolated(np.asarray(X[:, column], dtype=np.float64), self.values[j], self.scores[j])
         return out
+
+
+def interpolated(x: Array, values: Array, scores: Array) -> Array:
+    """Return scores of x (n,), linear between ascending values, also where differences of values are subnormal."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        out = np.interp(x, values, scores)
+    rest = np.flatnonzero(~np.isfinite(out))  # the slope between two values has overflowed
+    if len(rest):
+        low = np.clip(np.searchsorted(values, x[rest], side="right") - 1, 0, len(values) - 2)
+        part = (x[rest] - values[low]) / (values[low + 1] - values[low])
+        out[rest] = scores[low] + part * (scores[low + 1] - scores[low])
+    return out
 
 
 def median_distance(U: Array) -> float:
@@ -348,14 +360,44 @@ class FirstRegression:
 
 
 @dataclass(frozen=True)
-class JoinedTargets:
-    """Rule that returns the coded columns of x and y, then their components, as targets of regressions."""
+class Codings:
+    """Several codings of the columns of x or of y.
 
-    columns: CodedTargets
+    Attributes
+    ----------
+    functions : tuple of callable
+        The codings.
+    widths : tuple of int
+        Their numbers of columns.
+    log_slopes : tuple of float
+        Mean logarithms of the derivatives of the standardized codings.
+    """
+
+    functions: tuple[Callable[[Array], Array], ...]
+    widths: tuple[int, ...]
+    log_slopes: tuple[float, ...]
+
+    def best(self, left: Sequence[float]) -> int:
+        """Return the coding under which the columns are most likely, given the shares of variance that are left.
+
+        The density of a column is that of the normal noise of its coding, times the derivative of the coding. So a
+        coding of which z explains much is not preferred if it only stretches a tail, where the noise grows with it.
+        """
+        gains = [slope - 0.5 * np.log(max(share, 1e-12)) for slope, share in zip(self.log_slopes, left, strict=True)]
+        return max(range(len(gains)), key=lambda i: (self.widths[i], gains[i]))
+
+
+@dataclass(frozen=True)
+class JoinedTargets:
+    """Rule that returns the columns of x and y in all codings, then their components, as targets of regressions."""
+
+    codings: tuple[Codings, Codings]  # of x and of y
     components: BothTargets
 
     def __call__(self, block: Block) -> tuple[Array, None]:
-        return np.concatenate([self.columns(block)[0], self.components(block)[0]], axis=1), None
+        X = block.X.toarray() if sp.issparse(block.X) else block.X
+        columns = [coding(X) for side in self.codings for coding in side.functions]
+        return np.concatenate([*columns, self.components(block)[0]], axis=1), None
 
 
 def first_regressions(
@@ -363,32 +405,31 @@ def first_regressions(
     targets: JoinedTargets,
     features: ZFeatures,
     base: ZFeatures,
-    widths: tuple[int, int],
     report: Report | None = None,
-) -> tuple[FirstRegression, FirstRegression, Spectrum]:
+) -> tuple[FirstRegression, FirstRegression, FirstRegression, Spectrum]:
     """Regress coded columns on features of z and on some of these features, in one pass.
 
-    There is one penalty per side, by generalized cross-validation.
+    There is one penalty per side, by generalized cross-validation. Of the codings of a side, the one under which it is
+    most likely, given all features, is used.
 
     Parameters
     ----------
     engine : Engine
         Joint rows.
     targets : JoinedTargets
-        The coded columns, and the components of x and y.
+        The columns of x and y in several codings, and the components of x and y.
     features : ZFeatures
         Features of z.
     base : ZFeatures
         The first of these features.
-    widths : tuple of int
-        The numbers of columns of x and of y.
     report : callable or None, default=None
         Receives the progress.
 
     Returns
     -------
     tuple
-        The regression on all features, that on the first ones, and the moments of all features and the components.
+        The regressions on all features, of the columns in the most likely codings and in the other ones, the regression
+        on the first features, and the moments of all features and the components.
     """
     moments = engine.accumulate(MomentSum(features, targets, double=True, centered=True, n_rows=engine.n_rows), report)
     few = base.n_components
@@ -401,10 +442,25 @@ def first_regressions(
         shift=None if moments.shift is None else moments.shift[:few],
     )
     joint, part = Spectrum.of(moments), Spectrum.of(leading)
-    columns = slice(0, sum(widths))
-    found = _regression_of(targets.columns, features, of_targets(joint, columns), widths)
-    before = _regression_of(targets.columns, base, of_targets(part, columns), widths)
-    return found, before, of_targets(joint, slice(sum(widths), None))
+    end = 0
+    sides: list[list[tuple[Callable[[Array], Array], Array]]] = []
+    for codings in targets.codings:
+        columns = [np.arange(i, j) for i, j in pairwise(end + np.cumsum([0, *codings.widths]))]
+        left = [
+            1 - cross_validated(joint, slice(c[0], c[-1] + 1), FINE_PENALTIES)[1] if len(c) else 1.0 for c in columns
+        ]
+        best = codings.best(left)
+        both = list(zip(codings.functions, columns, strict=True))
+        sides.append([both.pop(best), *both])
+        end += sum(codings.widths)
+
+    def regression(features: ZFeatures, spectrum: Spectrum, rank: int) -> FirstRegression:
+        (x, columns_x), (y, columns_y) = (side[rank] for side in sides)
+        chosen = of_targets(spectrum, np.concatenate([columns_x, columns_y]))
+        return _regression_of(CodedTargets(x, y), features, chosen, (len(columns_x), len(columns_y)))
+
+    found = (regression(features, joint, 0), regression(features, joint, 1))
+    return *found, regression(base, part, 0), of_targets(joint, slice(end, None))
 
 
 def _regression_of(
@@ -418,7 +474,7 @@ def _regression_of(
     )
 
 
-def of_targets(spectrum: Spectrum, side: slice) -> Spectrum:
+def of_targets(spectrum: Spectrum, side: slice | Array) -> Spectrum:
     """Return the moments of some of the targets."""
     return replace(
         spectrum, rotated=spectrum.rotated[:, side], offset=spectrum.offset[side], energy=spectrum.energy[side]
@@ -511,13 +567,20 @@ class SidesLeftOut:
     def __call__(self, block: Block) -> Array:
         block = scored(block, self.share)
         F, _ = self.targets(block)
-        Z = features_of(self.features, block.X)
-        k = self.targets.x.n_components
-        out = []
-        for side in (slice(0, k), slice(k, None)):
-            part = of_targets(self.spectrum, side)
-            out.append(LeftOut(_Given(Z.shape[1]), part, self.alphas, True)(Block(block.start, Z, F[:, side])))
-        return np.stack(out)
+        s, k = self.spectrum, self.targets.x.n_components
+        P = (features_of(self.features, block.X) - s.center) @ s.vectors[:, s.retained]
+        inverse = 1 / (s.values[s.retained, None] + self.alphas)  # (D, p)
+        missed = (P @ (s.rotated[s.retained, :, None] * inverse[:, None]).reshape(len(inverse), -1)).reshape(
+            len(P), -1, len(self.alphas)
+        )
+        missed -= (F - s.offset)[:, :, None]
+        margin = 1 - 1 / s.weight - np.square(P) @ inverse
+        # The inverse magnifies the rounding error of the moments: a smaller divisor may be rounding error.
+        known = margin > 4 * s.rounding / self.alphas
+        squares = np.where(known, 1 / np.square(np.where(known, margin, 1.0)), np.inf)
+        return np.stack([
+            (np.einsum("ijp,ijp->ip", part, part) * squares).sum(axis=0) for part in (missed[:, :k], missed[:, k:])
+        ])  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,7 +23,7 @@ from mercer.hypothesis_tests.given.conditioning import (
     residual_targets,
     residuals,
 )
-from mercer.hypothesis_tests.given.tuning import tuned_regression
+from mercer.hypothesis_tests.given.tuning import TunedRegression, tuned_regression
 from mercer.hypothesis_tests.groups import sample_engine
 from mercer.parameters import Interval, check_parameter, known_names
 from mercer.statistics.sample import RowSample, seed_of
@@ -44,9 +44,12 @@ MODULATED_SHARE = 0.5
 FUNCTION_OF_Z = 0.9999
 # Up to this p-value of the first regressions, regressions with tuned kernels follow, whose p-value is the result.
 TUNED_UP_TO = 0.1
-# The first regressions underfit if tuned kernels lower the leave-one-out error of the columns of x and of those of y by
-# more than this number of standard errors.
-IMPROVED = 0.5
+# Features of x and y may be too rough in z even for tuned kernels, if these leave more than this multiple of the share
+# of the columns of x, and of those of y, unexplained.
+ROUGHER = 2.0
+# They may also be too rough if the first regressions underfit: if tuned kernels lower the leave-one-out error of the
+# columns of x and of those of y by more than this number of standard errors.
+IMPROVED = 1.0
 # The residuals of both sides depend on z if both of their p-values are at most this.
 UNRESOLVED = 0.01
 # Statistics below this fraction of their terms are rounding error.
@@ -310,7 +313,7 @@ def _tested(
         components = (*components[:2], first.features.n_components)
         left, passes = residuals(engine, targets, first.features, report, tuned.spectrum), passes + 4
         found = _statistic(engine, left, report)
-        if improvements(engine, tuned.before, first, report).min() > IMPROVED:
+        if found.p_value <= TUNED_UP_TO and are_rough(engine, tuned, left, report):
             with blas_threads_for(1):
                 of_residuals = residual_targets(first, sample, rng)
             if of_residuals.x.n_components and of_residuals.y.n_components:
@@ -330,6 +333,18 @@ def _tested(
         passes=passes,
         unresolved=unresolved,
     )
+
+
+def are_rough(engine: Engine, tuned: TunedRegression, left: Residuals, report: Report | None) -> bool:
+    """Return whether features of x and of y may be too rough functions of z, given their residuals.
+
+    Noise of small variance is explained as little in a smooth feature of a column as in the column itself. Where the
+    column is a function of z, much of a feature that remains is what the regression of the feature does not resolve.
+    """
+    shares = zip(left.explained, tuned.first.explained, strict=True)
+    if all(1 - feature > ROUGHER * (1 - column) for feature, column in shares):
+        return True
+    return bool(improvements(engine, tuned.before, tuned.first, report).min() > IMPROVED)
 
 
 def warn_unresolved(unresolved: tuple[float, float]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -17,7 +17,7 @@ from mercer.features import features_of
 from mercer.hypothesis_tests.frequencies import standard_frequencies
 from mercer.hypothesis_tests.given.conditioning import (
     BothTargets,
-    CodedTargets,
+    Codings,
     ConditioningFeatures,
     FirstRegression,
     JoinedTargets,
@@ -94,7 +94,7 @@ Coding = ScaledColumnsOf | NormalScores
 class TunedSide:
     """How x or y is coded, and the kernel on the conditioning variables by which it is regressed."""
 
-    target: Coding
+    targets: Codings
     inputs: Coding
     kernel: IsotropicKernel
     lengthscales: Array  # (d,)
@@ -131,18 +131,47 @@ def tuned_sides(
     rows = sample[: int(np.clip(PER_ROOT * np.sqrt(n_rows), *ROWS))]
     codings: list[Coding] = [ScaledColumnsOf.of(sample, columns), NormalScores.of(sample, columns)]
     inputs = [coding(rows) for coding in codings]
-    owners: list[Coding] = []
-    for side_columns in sides:
-        owners += [ScaledColumnsOf.of(sample, side_columns), NormalScores.of(sample, side_columns)]
-    targets = [leading(coding(rows)) for coding in owners]
+    sided = [codings_of(sample, side) for side in sides]
+    targets = [leading(coding(rows)) for side in sided for coding in side.functions]
     starts = best_starts([U[:START_ROWS] for U in inputs], [T[:START_ROWS] for T in targets])
     found = []
-    for side in range(len(sides)):
-        number = min((2 * side, 2 * side + 1), key=lambda i: starts[i].left_out)
-        start = starts[number]
-        lengthscales = tuned_lengthscales(start, inputs[start.coding], targets[number])
-        found.append(TunedSide(owners[number], codings[start.coding], start.kernel, lengthscales))
+    for number, side in enumerate(sided):
+        best = 2 * number + side.best([start.left_out for start in starts[2 * number : 2 * number + 2]])
+        start = tuned_lengthscales(starts[best], inputs[starts[best].coding], targets[best])
+        found.append(TunedSide(side, codings[start.coding], start.kernel, start.lengthscales))
     return tuple(found)
+
+
+def left_out(L: Array, T: Array) -> tuple[Array, Array]:
+    """Return leave-one-out errors (m, t), and the targets divided by A, given the Cholesky factor of A = K + r I."""
+    solved = scipy.linalg.cho_solve((L, True), T, check_finite=False)
+    inverse, _ = scipy.linalg.lapack.dpotri(L, lower=1)
+    return solved / np.diagonal(inverse)[:, None], solved
+
+
+def codings_of(sample: Array, columns: tuple[int, ...]) -> Codings:
+    """Return the codings of columns by their values and by normal scores, given a sample (n, d)."""
+    functions: tuple[Coding, ...] = (ScaledColumnsOf.of(sample, columns), NormalScores.of(sample, columns))
+    slopes = tuple(mean_log_slope(coding, sample) for coding in functions)
+    return Codings(functions, tuple(len(coding.columns) for coding in functions), slopes)
+
+
+def mean_log_slope(coding: Coding, sample: Array) -> float:
+    """Return the mean over rows and columns of the logarithm of the derivative of a coding, divided by its deviation.
+
+    A derivative is the slope between two values of the sample, so many places before and after in their order that
+    noise averages out.
+    """
+    slopes = []
+    for column, coded in zip(coding.columns, coding(sample).T, strict=True):
+        values, index, counts = np.unique(sample[:, column], return_index=True, return_counts=True)
+        scores, place, reach = coded[index] / coded.std(), np.arange(len(values)), max(1, round(len(values) ** 0.5 / 2))
+        low, high = np.maximum(place - reach, 0), np.minimum(place + reach, len(values) - 1)
+        with np.errstate(over="ignore"):
+            slope = (scores[high] - scores[low]) / (values[high] - values[low])
+        finite = np.clip(slope, np.finfo(float).tiny, np.finfo(float).max)
+        slopes.append(np.average(np.log(finite), weights=counts))
+    return float(np.mean(slopes)) if slopes else 0.0
 
 
 def leading(T: Array) -> Array:
@@ -192,11 +221,9 @@ def best_starts(inputs: Sequence[Array], targets: Sequence[Array]) -> list[Start
     for (value, number, kernel, scales, ratio), F in zip(best, targets, strict=True):
         A = kernel.profile(distances(inputs[number] / scales)) + ratio * np.eye(m)
         L = scipy.linalg.cholesky(A, lower=True, overwrite_a=True, check_finite=False)
-        solved = scipy.linalg.cho_solve((L, True), F, check_finite=False)
-        inverse, _ = scipy.linalg.lapack.dpotri(L, lower=1)
+        errors, solved = left_out(L, F)
         amplitude = np.maximum((F * solved).mean(axis=0), 1e-300)
-        error = float(np.square(solved / np.diagonal(inverse)[:, None]).mean())
-        out.append(Start(value, number, kernel, scales, ratio, amplitude, error))
+        out.append(Start(value, number, kernel, scales, ratio, amplitude, float(np.square(errors).mean())))
     return out
 
 
@@ -221,8 +248,8 @@ def candidates(U: Array) -> Iterator[tuple[IsotropicKernel, Array, Array]]:
             yield KERNELS[0], scales, np.sqrt(np.maximum(flat + more * difference, 0.0))
 
 
-def tuned_lengthscales(start: Start, U: Array, T: Array) -> Array:
-    """Return lengthscales (d,) of the largest marginal likelihood, from a starting point."""
+def tuned_lengthscales(start: Start, U: Array, T: Array) -> Start:
+    """Return lengthscales (d,) of the largest marginal likelihood, with noise and amplitudes, from a starting point."""
     d, t = U.shape[1], T.shape[1]
     evidence = GramEvidence(start.kernel, U, T, np.ones(len(U)))
     log_amplitude = 0.5 * np.log(start.amplitude)
@@ -238,7 +265,9 @@ def tuned_lengthscales(start: Start, U: Array, T: Array) -> Array:
     bounds = [(x - change, x + change) for x in first]
     options = {"maxiter": STEPS, "ftol": LEAST_GAIN, "gtol": LEAST_SLOPE}
     found = minimize(objective, first, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
-    return np.exp(found.x[:d])
+    noise, amplitude = np.exp(2 * found.x[d : d + t]), np.exp(2 * found.x[d + t :])
+    ratio = float(np.exp(np.log(noise / amplitude).mean()))
+    return replace(start, lengthscales=np.exp(found.x[:d]), ratio=ratio, amplitude=amplitude)
 
 
 @dataclass(frozen=True, eq=False)
@@ -277,7 +306,7 @@ class TunedRegression:
     spectrum : Spectrum
         Moments of all features and of the components of x and y.
     unresolved : tuple of float
-        P-values of `dependence_of_neighbors` for the residuals of x and of y.
+        P-values of `dependence_of_neighbors` for the residuals of x and of y, in both codings.
     """
 
     first: FirstRegression
@@ -322,13 +351,13 @@ def tuned_regression(
         tuned = tuned_sides(sample, sides[:2], sides[2], n_rows)
     count = int(np.clip(COMPONENTS_PER_ROOT * np.sqrt(n_rows), *COMPONENTS)) // 2
     features = TunedFeatures(base, tuple((side.inputs, side.frequencies(count, rng)) for side in tuned))
-    targets = JoinedTargets(CodedTargets(tuned[0].target, tuned[1].target), components)
-    widths = (len(tuned[0].target.columns), len(tuned[1].target.columns))
+    targets = JoinedTargets((tuned[0].targets, tuned[1].targets), components)
     enter_stage(report, "regress")
-    first, before, spectrum = first_regressions(engine, targets, features, base, widths, report)
+    first, other, before, spectrum = first_regressions(engine, targets, features, base, report)
     rows = sample[:NEIGHBOR_ROWS]
-    R = first(rows)
-    left = (R[:, : widths[0]], R[:, widths[0] :])
+    # A jump may show in the residuals of one coding only.
+    halves = [np.split(one(rows), [one.widths[0]], axis=1) for one in (first, other)]
+    left = [np.concatenate(parts, axis=1) for parts in zip(*halves, strict=True)]
     with blas_threads_for(1):
         p = [
             dependence_of_neighbors(side.inputs(rows) / side.lengthscales, part)
