@@ -360,8 +360,13 @@ class Transformed(Kernel):
             raise ParameterError(msg)
 
     def _inputs(self) -> Affine:
-        parts = (as_tuple(values) for values in (self.columns, self.center, self.lengthscales))
-        return Affine(*parts, self.matrix, self.spacing)
+        return Affine(
+            columns=as_tuple(self.columns),
+            center=as_tuple(self.center),
+            lengthscales=as_tuple(self.lengthscales),
+            matrix=self.matrix,
+            spacing=self.spacing,
+        )
 
     def _apply(self, X: Rows) -> np.ndarray:
         d = X.shape[1]

@@ -390,8 +390,8 @@ def inverse_root_product(
         if last or count % CHECKED == 0 or count == MOST_BASIS:
             values, vectors = scipy.linalg.eigh_tridiagonal(np.array(diagonal), np.array(beside[:-1]))
             shares = vectors @ (vectors[0] / np.sqrt(np.maximum(values, np.finfo(float).tiny)))
-            change = np.linalg.norm(shares - np.pad(before, (0, count - len(before))))
-            converged = last or bool(change <= tolerance * np.linalg.norm(shares))
+            change = float(np.linalg.norm(shares - np.pad(before, (0, count - len(before)))))
+            converged = bool(last or change <= tolerance * float(np.linalg.norm(shares)))
             before = shares
             if converged:
                 break
