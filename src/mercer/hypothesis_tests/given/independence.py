@@ -16,6 +16,7 @@ from mercer.errors import DataError, MercerWarning, ParameterError
 from mercer.hypothesis_tests.given.chi_squares import WeightedChiSquares
 from mercer.hypothesis_tests.given.conditioning import (
     BothTargets,
+    FirstRegression,
     Residuals,
     SideFeatures,
     conditioning_features,
@@ -23,7 +24,7 @@ from mercer.hypothesis_tests.given.conditioning import (
     residual_targets,
     residuals,
 )
-from mercer.hypothesis_tests.given.tuning import TunedRegression, tuned_regression
+from mercer.hypothesis_tests.given.tuning import tuned_regression
 from mercer.hypothesis_tests.groups import sample_engine
 from mercer.parameters import Interval, check_parameter, known_names
 from mercer.statistics.sample import RowSample, seed_of
@@ -205,7 +206,7 @@ def conditional_independence_test(
     data : array-like, data frame, iterable of blocks, result of `open_rows`, or Dask collection, default=None
         Rows that contain all variables. If it is given, `X`, `Y` and `Z` are names or indices of its columns, or lists
         of these. Files and Dask collections are never loaded completely: they are read in four passes, three if
-        there are no conditioning variables, and eight or ten if kernels are tuned.
+        there are no conditioning variables, and seven to ten if kernels are tuned.
     n_jobs : int or None, default=None
         Number of threads; None means all cores. The result does not depend on it.
     random_state : int, Generator, RandomState or None, default=0
@@ -239,9 +240,11 @@ def conditional_independence_test(
     - if the p-value is at most 0.1, kernels are tuned whose lengthscales, one per column of z, maximize the marginal
       likelihood [3]_ for the columns of x and of y separately, from many starting points; the features of x and y are
       regressed again with these kernels, and the p-value of their residuals is the result,
-    - if tuned kernels lower the leave-one-out errors of the columns of x and of y by more than half a standard error, x
-      and y may be rough functions of z, of which features of x and y are even rougher functions. Then the test is
-      repeated with features of the residuals of the columns, and the result is the larger p-value.
+    - if their p-value is at most 0.1 too, x and y may be rough functions of z, of which features of x and y are even
+      rougher functions. Then the test is repeated with features of the residuals of the columns, and the result is the
+      larger p-value. This is so if features of x and those of y have more than twice the unexplained share of the
+      columns, or if tuned kernels lower the leave-one-out errors of the columns of x and of y by more than a standard
+      error. Columns are coded by their values or by normal scores, whichever is more likely.
 
     With D components of z and n rows, the test takes time O(n D^2) and memory O(D^2) beside the rows. Tuning takes some
     tenths of a second more. The attribute `explained` of the result shows how much z explains. If x and y depend on z
@@ -311,9 +314,12 @@ def _tested(
         first, unresolved = tuned.first, tuned.unresolved
         explained, degrees = first.explained, first.degrees
         components = (*components[:2], first.features.n_components)
-        left, passes = residuals(engine, targets, first.features, report, tuned.spectrum), passes + 4
+        left, passes = residuals(engine, targets, first.features, report, tuned.spectrum), passes + 3
         found = _statistic(engine, left, report)
-        if found.p_value <= TUNED_UP_TO and are_rough(engine, tuned, left, report):
+        rough = found.p_value <= TUNED_UP_TO and are_rougher(left, first)
+        if found.p_value <= TUNED_UP_TO and not rough:
+            rough, passes = bool(improvements(engine, tuned.before, first, report).min() > IMPROVED), passes + 1
+        if rough:
             with blas_threads_for(1):
                 of_residuals = residual_targets(first, sample, rng)
             if of_residuals.x.n_components and of_residuals.y.n_components:
@@ -335,16 +341,14 @@ def _tested(
     )
 
 
-def are_rough(engine: Engine, tuned: TunedRegression, left: Residuals, report: Report | None) -> bool:
-    """Return whether features of x and of y may be too rough functions of z, given their residuals.
+def are_rougher(features: Residuals, columns: FirstRegression) -> bool:
+    """Return whether features of x, and those of y, are much less explained by z than the columns.
 
     Noise of small variance is explained as little in a smooth feature of a column as in the column itself. Where the
     column is a function of z, much of a feature that remains is what the regression of the feature does not resolve.
     """
-    shares = zip(left.explained, tuned.first.explained, strict=True)
-    if all(1 - feature > ROUGHER * (1 - column) for feature, column in shares):
-        return True
-    return bool(improvements(engine, tuned.before, tuned.first, report).min() > IMPROVED)
+    shares = zip(features.explained, columns.explained, strict=True)
+    return all(1 - feature > ROUGHER * (1 - column) for feature, column in shares)
 
 
 def warn_unresolved(unresolved: tuple[float, float]) -> None:
