@@ -48,7 +48,7 @@ def test_label_weights_minimize_the_logarithmic_loss():
     codes = rng.integers(0, 3, 500)
     clean = np.eye(3)[codes]
     predictions = np.stack([clean + rng.normal(size=(500, 3)) * noise for noise in (0.6, 0.8, 5.0)])
-    found = label_weights(predictions, codes, np.ones(500), 8.0)
+    found = label_weights(predictions, clean, np.ones(500), 8.0)
 
     def loss(v):
         logits = np.einsum("c,cmk->mk", v, predictions)
@@ -62,7 +62,7 @@ def test_label_weights_minimize_the_logarithmic_loss():
 
 def test_label_weights_stay_finite_for_separated_labels():
     codes = np.arange(40) % 2
-    found = label_weights(np.eye(2)[codes][None], codes, np.ones(40), 8.0)
+    found = label_weights(np.eye(2)[codes][None], np.eye(2)[codes], np.ones(40), 8.0)
     assert 1 < found[0] < 100
 
 
@@ -71,7 +71,7 @@ def test_offsets_correct_labels_of_different_frequency():
     logits = rng.normal(size=4000) * 2 - 2
     codes = (rng.uniform(size=4000) < special.expit(logits)).astype(int)
     predictions = np.stack([-logits / 2, logits / 2], axis=1)[None] + np.array([0.0, 1.5])
-    factors, offsets = label_weights_and_offsets(predictions, codes, np.ones(4000), 8.0)
+    factors, offsets = label_weights_and_offsets(predictions, np.eye(2)[codes], np.ones(4000), 8.0)
     assert factors[0] == pytest.approx(1, abs=0.15)
     assert offsets[1] - offsets[0] == pytest.approx(-1.5, abs=0.3)
 
@@ -80,7 +80,7 @@ def test_offsets_are_zero_where_they_gain_nothing():
     rng = np.random.default_rng(4)
     codes = rng.integers(0, 5, 300)
     predictions = (np.eye(5)[codes] + 0.5 * rng.normal(size=(300, 5)))[None]
-    assert (label_weights_and_offsets(predictions, codes, np.ones(300), 8.0)[1] == 0).all()
+    assert (label_weights_and_offsets(predictions, np.eye(5)[codes], np.ones(300), 8.0)[1] == 0).all()
 
 
 def least_squares_loss(predictions, targets):

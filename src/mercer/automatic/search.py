@@ -594,9 +594,8 @@ class Judge:
             share = self.weight / self.weight.sum()
             scale = np.sqrt(share @ np.square(self.targets - self.mean))
             return np.square((predicted - self.targets) / np.where(scale > 0, scale, 1.0)).sum(axis=1)
-        codes = self.targets.argmax(axis=1)
-        factor = label_weights(predicted[None], codes, self.weight, LOG_LOSS_SCALE)[0]
-        return -special.log_softmax(factor * predicted, axis=1)[np.arange(len(codes)), codes]
+        factor = label_weights(predicted[None], self.targets, self.weight, LOG_LOSS_SCALE)[0]
+        return -(self.targets * special.log_softmax(factor * predicted, axis=1)).sum(axis=1)
 
     def error(self, predicted: Array) -> float:
         """Return the weighted mean loss."""
@@ -683,13 +682,13 @@ def weighted(attempts: Sequence[Attempt], tried: Sequence[Attempt], rows: Rows, 
     share = weight / weight.sum()
     mean = rows_mean(rows)
     offsets: Array | None = None
-    codes, scale = targets.argmax(axis=1), np.ones(targets.shape[1])
+    scale = np.ones(targets.shape[1])
     if rows.labels:
         # The scale of predictions differs between members, and between a search and a fit. So factors are relative to
         # those by which each member alone has the least loss.
-        scales = np.array([label_weights(one[None], codes, weight, LOG_LOSS_SCALE)[0] for one in predictions])
+        scales = np.array([label_weights(one[None], targets, weight, LOG_LOSS_SCALE)[0] for one in predictions])
         predictions *= scales[:, None, None]
-        factors = label_weights(predictions, codes, weight, 1.0)
+        factors = label_weights(predictions, targets, weight, 1.0)
     else:
         scale = np.sqrt(share @ np.square(targets - mean))
         scale = np.where(scale > 0, scale, 1.0)
@@ -703,13 +702,13 @@ def weighted(attempts: Sequence[Attempt], tried: Sequence[Attempt], rows: Rows, 
     def loss_of(some: list[int]) -> float:
         chosen = predictions[some]
         if rows.labels:
-            return log_loss(np.tensordot(label_weights(chosen, codes, weight, 1.0), chosen, 1), codes, share)
+            return log_loss(np.tensordot(label_weights(chosen, targets, weight, 1.0), chosen, 1), targets, share)
         of_each = number_weights((chosen - mean) / scale, (targets - mean) / scale, weight)
         return relative(np.tensordot(of_each, chosen, 1), targets, share, scale)
 
     kept = without_negligible(kept, is_line, loss_of)
     if rows.labels:
-        factors, offsets = label_weights_and_offsets(predictions[kept], codes, weight, 1.0)
+        factors, offsets = label_weights_and_offsets(predictions[kept], targets, weight, 1.0)
     else:
         factors = number_weights((predictions[kept] - mean) / scale, (targets - mean) / scale, weight)
     total = factors.sum()
@@ -742,9 +741,9 @@ def weighted(attempts: Sequence[Attempt], tried: Sequence[Attempt], rows: Rows, 
         )
     ensemble = np.einsum("c,cmt->mt", weights, predictions) + of_constant * mean
     if rows.labels:
-        losses = [log_loss(one, codes, share) for one in predictions]
-        loss, single = log_loss(total * ensemble + offsets, codes, share), min(losses)
-        constant = log_loss(np.log(np.maximum(mean, 1e-300))[None] + np.zeros_like(targets), codes, share)
+        losses = [log_loss(one, targets, share) for one in predictions]
+        loss, single = log_loss(total * ensemble + offsets, targets, share), min(losses)
+        constant = log_loss(np.log(np.maximum(mean, 1e-300))[None] + np.zeros_like(targets), targets, share)
         shrinkage, left = 1.0, None
     else:
         errors = np.array([relative(one, targets, share, scale) for one in predictions])
@@ -836,9 +835,9 @@ def rows_mean(rows: Rows) -> Array:
     return weight @ rows.targets / weight.sum()
 
 
-def log_loss(logits: Array, codes: Array, share: Array) -> float:
+def log_loss(logits: Array, indicators: Array, share: Array) -> float:
     """Return the weighted mean logarithmic loss."""
-    return float(-share @ special.log_softmax(logits, axis=1)[np.arange(len(codes)), codes])
+    return float(-share @ (indicators * special.log_softmax(logits, axis=1)).sum(axis=1))
 
 
 def relative(predicted: Array, targets: Array, share: Array, scale: Array) -> float:
