@@ -461,6 +461,7 @@ def test_a_constant_is_a_member_like_others(rows):
     y = np.exp(2 * rng.normal(size=(400, 2))) * [1, 1e3]
     model = KernelRegressor(random_state=0).fit(rows[0], y)
     assert "Constant" in model.explain()
+    assert "mostly the mean of the targets" in model.explain()
     names = [one.member.name for one in model._members]
     alone = model.estimators_[names.index("Constant")]
     np.testing.assert_allclose(alone.predict(rows[1]), np.tile(y.mean(axis=0), (200, 1)), rtol=1e-12)
