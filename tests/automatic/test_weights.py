@@ -5,7 +5,16 @@ import pytest
 from scipy import special
 from scipy.optimize import minimize
 
-from mercer.automatic.search import Attempt, Effort, Option, Rows, more_near_rows, weighted, without_negligible
+from mercer.automatic.search import (
+    Attempt,
+    Effort,
+    Option,
+    Rows,
+    more_near_rows,
+    trusted_line,
+    weighted,
+    without_negligible,
+)
 from mercer.automatic.weights import (
     crossed_predictions,
     label_weights,
@@ -154,6 +163,24 @@ def test_crossed_predictions_use_weights_of_other_rows():
     share = rows % 5 == 0
     np.testing.assert_array_equal(before[share], after[share])
     assert np.abs(before[~share] - after[~share]).min() > 0
+
+
+def test_lines_are_compared_with_a_constant_on_all_rows():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(100, 3))
+    plain = PlainColumns.unchanged(3)
+    ones = np.ones(1)
+    clear = Rows(X, X[:, :1] + 5.0, None, labels=False)
+    assert trusted_line(plain, clear, ones) == pytest.approx(1, abs=1e-6)
+    # One target far from all others, and noise that does not depend on X in ten draws: b is negative, or not larger
+    # than its standard error, except in one case of six.
+    far = clear.targets.copy()
+    far[3] = 1e4
+    assert trusted_line(plain, Rows(X, far, None, labels=False), ones) < 0.05
+    noise = [trusted_line(plain, Rows(X, rng.normal(size=(100, 1)), None, labels=False), ones) for _ in range(10)]
+    assert np.median(noise) == 0
+    wide = PlainColumns.unchanged(4000)
+    assert trusted_line(wide, Rows(np.zeros((20, 4000)), np.zeros((20, 1)), None, labels=False), ones) is None
 
 
 def found_with_two_kinds(predictions, targets, n_parts, members):

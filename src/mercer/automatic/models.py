@@ -510,7 +510,7 @@ class AutomaticModel(CallbackSupport, BaseEstimator, ABC):
             penalty = f"{best.learner.local_.model.alpha:.2g}"
             lines.append(f"Predictions from {', '.join(parts[name] for name in used)}; penalty {penalty}.")
         else:
-            lines.append("Predictions are mostly the mean of the targets, since little more can be said with certainty.")
+            lines.append("Predictions are mostly the mean of the targets: little more is certain.")
         lines.append(
             f"{self._loss_name.capitalize()} of held-out rows: {found.loss:.4g}; best single trial {found.single:.4g}, "
             f"a constant {found.constant:.4g}."
