@@ -5,7 +5,16 @@ import pytest
 from scipy import special
 from scipy.optimize import minimize
 
-from mercer.automatic.search import Attempt, Effort, Option, Rows, more_near_rows, weighted, without_negligible
+from mercer.automatic.search import (
+    Attempt,
+    Effort,
+    Option,
+    Rows,
+    more_near_rows,
+    trusted_line,
+    weighted,
+    without_negligible,
+)
 from mercer.automatic.weights import (
     crossed_predictions,
     label_weights,
@@ -48,7 +57,7 @@ def test_label_weights_minimize_the_logarithmic_loss():
     codes = rng.integers(0, 3, 500)
     clean = np.eye(3)[codes]
     predictions = np.stack([clean + rng.normal(size=(500, 3)) * noise for noise in (0.6, 0.8, 5.0)])
-    found = label_weights(predictions, codes, np.ones(500), 8.0)
+    found = label_weights(predictions, clean, np.ones(500), 8.0)
 
     def loss(v):
         logits = np.einsum("c,cmk->mk", v, predictions)
@@ -62,7 +71,7 @@ def test_label_weights_minimize_the_logarithmic_loss():
 
 def test_label_weights_stay_finite_for_separated_labels():
     codes = np.arange(40) % 2
-    found = label_weights(np.eye(2)[codes][None], codes, np.ones(40), 8.0)
+    found = label_weights(np.eye(2)[codes][None], np.eye(2)[codes], np.ones(40), 8.0)
     assert 1 < found[0] < 100
 
 
@@ -71,7 +80,7 @@ def test_offsets_correct_labels_of_different_frequency():
     logits = rng.normal(size=4000) * 2 - 2
     codes = (rng.uniform(size=4000) < special.expit(logits)).astype(int)
     predictions = np.stack([-logits / 2, logits / 2], axis=1)[None] + np.array([0.0, 1.5])
-    factors, offsets = label_weights_and_offsets(predictions, codes, np.ones(4000), 8.0)
+    factors, offsets = label_weights_and_offsets(predictions, np.eye(2)[codes], np.ones(4000), 8.0)
     assert factors[0] == pytest.approx(1, abs=0.15)
     assert offsets[1] - offsets[0] == pytest.approx(-1.5, abs=0.3)
 
@@ -80,7 +89,7 @@ def test_offsets_are_zero_where_they_gain_nothing():
     rng = np.random.default_rng(4)
     codes = rng.integers(0, 5, 300)
     predictions = (np.eye(5)[codes] + 0.5 * rng.normal(size=(300, 5)))[None]
-    assert (label_weights_and_offsets(predictions, codes, np.ones(300), 8.0)[1] == 0).all()
+    assert (label_weights_and_offsets(predictions, np.eye(5)[codes], np.ones(300), 8.0)[1] == 0).all()
 
 
 def least_squares_loss(predictions, targets):
@@ -154,6 +163,24 @@ def test_crossed_predictions_use_weights_of_other_rows():
     share = rows % 5 == 0
     np.testing.assert_array_equal(before[share], after[share])
     assert np.abs(before[~share] - after[~share]).min() > 0
+
+
+def test_lines_are_compared_with_a_constant_on_all_rows():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(100, 3))
+    plain = PlainColumns.unchanged(3)
+    ones = np.ones(1)
+    clear = Rows(X, X[:, :1] + 5.0, None, labels=False)
+    assert trusted_line(plain, clear, ones) == pytest.approx(1, abs=1e-6)
+    # One target far from all others, and noise that does not depend on X in ten draws: b is negative, or not larger
+    # than its standard error, except in one case of six.
+    far = clear.targets.copy()
+    far[3] = 1e4
+    assert trusted_line(plain, Rows(X, far, None, labels=False), ones) < 0.05
+    noise = [trusted_line(plain, Rows(X, rng.normal(size=(100, 1)), None, labels=False), ones) for _ in range(10)]
+    assert np.median(noise) == 0
+    wide = PlainColumns.unchanged(4000)
+    assert trusted_line(wide, Rows(np.zeros((20, 4000)), np.zeros((20, 1)), None, labels=False), ones) is None
 
 
 def found_with_two_kinds(predictions, targets, n_parts, members):

@@ -503,11 +503,14 @@ class AutomaticModel(CallbackSupport, BaseEstimator, ABC):
         most = max(one.member.n_neighbors for one in self._members if one.member is not None)
         near = f"{most} near rows"
         parts = {"global": "all rows through landmarks", "local": near, "both": f"landmarks and {near}"}
-        used = dict.fromkeys(one.learner.local_.parts for one in self._members)
-        lines.append(
-            f"Predictions from {', '.join(parts[name] for name in used)}; penalty "
-            f"{self.best_estimator_['model'].local_.model.alpha:.2g}."
-        )
+        curves = [one for one in self._members if one.member is not None and one.member.kernel is not None]
+        used = dict.fromkeys(one.learner.local_.parts for one in curves)
+        best = self._members[int(np.argmax(self.weights_))]
+        if best in curves:
+            penalty = f"{best.learner.local_.model.alpha:.2g}"
+            lines.append(f"Predictions from {', '.join(parts[name] for name in used)}; penalty {penalty}.")
+        else:
+            lines.append("Predictions are mostly the mean of the targets: little more is certain.")
         lines.append(
             f"{self._loss_name.capitalize()} of held-out rows: {found.loss:.4g}; best single trial {found.single:.4g}, "
             f"a constant {found.constant:.4g}."

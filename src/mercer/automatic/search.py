@@ -80,6 +80,9 @@ LEAST_WEIGHT = 0.08
 NEGLIGIBLE = 0.005
 # Least number of different rows held out by which a model is compared with a line and a constant.
 FEWEST_COMPARED = 10
+# Number of shares of all rows, each of which is predicted by a line through the others, and the largest number of
+# products for one of these lines: some of them take as long as a few steps of the search.
+LINE_FOLDS, MOST_LINE_PRODUCTS = 10, 3e8
 # Number of near rows of a prediction; and a larger one that is used for labels of rows with at least so many columns if
 # it lowers the loss by this share. The model then has fewer members, so that predictions are as fast.
 NEAR_ROWS, MORE_NEAR_ROWS = 64, 192
@@ -594,9 +597,8 @@ class Judge:
             share = self.weight / self.weight.sum()
             scale = np.sqrt(share @ np.square(self.targets - self.mean))
             return np.square((predicted - self.targets) / np.where(scale > 0, scale, 1.0)).sum(axis=1)
-        codes = self.targets.argmax(axis=1)
-        factor = label_weights(predicted[None], codes, self.weight, LOG_LOSS_SCALE)[0]
-        return -special.log_softmax(factor * predicted, axis=1)[np.arange(len(codes)), codes]
+        factor = label_weights(predicted[None], self.targets, self.weight, LOG_LOSS_SCALE)[0]
+        return -(self.targets * special.log_softmax(factor * predicted, axis=1)).sum(axis=1)
 
     def error(self, predicted: Array) -> float:
         """Return the weighted mean loss."""
@@ -683,13 +685,13 @@ def weighted(attempts: Sequence[Attempt], tried: Sequence[Attempt], rows: Rows, 
     share = weight / weight.sum()
     mean = rows_mean(rows)
     offsets: Array | None = None
-    codes, scale = targets.argmax(axis=1), np.ones(targets.shape[1])
+    scale = np.ones(targets.shape[1])
     if rows.labels:
         # The scale of predictions differs between members, and between a search and a fit. So factors are relative to
         # those by which each member alone has the least loss.
-        scales = np.array([label_weights(one[None], codes, weight, LOG_LOSS_SCALE)[0] for one in predictions])
+        scales = np.array([label_weights(one[None], targets, weight, LOG_LOSS_SCALE)[0] for one in predictions])
         predictions *= scales[:, None, None]
-        factors = label_weights(predictions, codes, weight, 1.0)
+        factors = label_weights(predictions, targets, weight, 1.0)
     else:
         scale = np.sqrt(share @ np.square(targets - mean))
         scale = np.where(scale > 0, scale, 1.0)
@@ -703,13 +705,13 @@ def weighted(attempts: Sequence[Attempt], tried: Sequence[Attempt], rows: Rows, 
     def loss_of(some: list[int]) -> float:
         chosen = predictions[some]
         if rows.labels:
-            return log_loss(np.tensordot(label_weights(chosen, codes, weight, 1.0), chosen, 1), codes, share)
+            return log_loss(np.tensordot(label_weights(chosen, targets, weight, 1.0), chosen, 1), targets, share)
         of_each = number_weights((chosen - mean) / scale, (targets - mean) / scale, weight)
         return relative(np.tensordot(of_each, chosen, 1), targets, share, scale)
 
     kept = without_negligible(kept, is_line, loss_of)
     if rows.labels:
-        factors, offsets = label_weights_and_offsets(predictions[kept], codes, weight, 1.0)
+        factors, offsets = label_weights_and_offsets(predictions[kept], targets, weight, 1.0)
     else:
         factors = number_weights((predictions[kept] - mean) / scale, (targets - mean) / scale, weight)
     total = factors.sum()
@@ -718,10 +720,10 @@ def weighted(attempts: Sequence[Attempt], tried: Sequence[Attempt], rows: Rows, 
     of_constant = 0.0
     if not rows.labels:
         held = np.concatenate([reference[part].held for part in parts])
-        simple = next((i for i in simplest_first(candidates) if is_line[i]), None)
-        weights, of_constant = shared_with_simple(
-            weights, simple, (predictions - mean) / scale, (targets - mean) / scale, weight, held
-        )
+        line = next((i for i in simplest_first(candidates) if is_line[i]), None)
+        scaled = (predictions - mean) / scale, (targets - mean) / scale, weight, held
+        of_line = None if line is None else trusted_line(candidates[line][parts[0]][0].columns, rows, scale)
+        weights, of_constant = shared_with_simple(weights, line, of_line, *scaled)
     # Kernels and metrics that differ come first, and share the members: those of other parts were learned from much
     # the same rows.
     curves = sum(weights[i] > 0 and not is_line[i] for i in range(len(candidates)))
@@ -742,9 +744,9 @@ def weighted(attempts: Sequence[Attempt], tried: Sequence[Attempt], rows: Rows, 
         )
     ensemble = np.einsum("c,cmt->mt", weights, predictions) + of_constant * mean
     if rows.labels:
-        losses = [log_loss(one, codes, share) for one in predictions]
-        loss, single = log_loss(total * ensemble + offsets, codes, share), min(losses)
-        constant = log_loss(np.log(np.maximum(mean, 1e-300))[None] + np.zeros_like(targets), codes, share)
+        losses = [log_loss(one, targets, share) for one in predictions]
+        loss, single = log_loss(total * ensemble + offsets, targets, share), min(losses)
+        constant = log_loss(np.log(np.maximum(mean, 1e-300))[None] + np.zeros_like(targets), targets, share)
         shrinkage, left = 1.0, None
     else:
         errors = np.array([relative(one, targets, share, scale) for one in predictions])
@@ -771,8 +773,36 @@ def simplest_first(candidates: Sequence[dict[int, tuple[Attempt, Option]]]) -> l
     return sorted(range(len(candidates)), key=lambda i: order.index(scalings[i]))
 
 
+def trusted_line(columns: ColumnFunction, rows: Rows, scale: Array) -> float | None:
+    """Return the weight of a line in a mean with the constant, by predictions of all rows by lines through others.
+
+    All rows are predicted, not only those that the search holds out, unless lines would take long: then the result is
+    None.
+    """
+    if len(rows) * len(columns.names) ** 2 > MOST_LINE_PRODUCTS:
+        return None
+    merged = NearRows.of(rows.X, rows.targets, rows.weight, len(rows), is_complete=True)
+    scaled = columns(merged.X)
+    X = dense64(scaled.toarray() if sp.issparse(scaled) else scaled)
+    mean = rows_mean(rows)
+    fold = np.arange(len(X)) % LINE_FOLDS
+    predicted = np.tile(mean, (len(X), 1))
+    for one in np.unique(fold):
+        here, others = fold == one, fold != one
+        if others.any():
+            predicted[here] = line_through(X[others], merged.targets[others], merged.weight[others], X[here])
+    gain, truth = (predicted - mean) / scale, (merged.targets - mean) / scale
+    return trusted_share(gain, truth, merged.weight, np.arange(len(X)))
+
+
 def shared_with_simple(
-    weights: Array, line: int | None, predictions: Array, targets: Array, weight: Array, rows: Array
+    weights: Array,
+    line: int | None,
+    of_line: float | None,
+    predictions: Array,
+    targets: Array,
+    weight: Array,
+    rows: Array,
 ) -> tuple[Array, float]:
     """Return weights of candidates, of which a part goes to a line and to a constant, and the weight of the constant.
 
@@ -785,6 +815,8 @@ def shared_with_simple(
         Weights of the candidates; those without weight are no part of the model.
     line : int or None
         Index of a candidate that is a line.
+    of_line : float or None
+        Weight of the line, in a mean with the constant only; None if it is that of held-out rows.
     predictions : ndarray of shape (c, m, t)
         Predictions of the candidates for held-out rows, minus the mean of the targets.
     targets : ndarray of shape (m, t)
@@ -798,7 +830,7 @@ def shared_with_simple(
         return weights, 0.0
     simple = np.zeros(len(weights))  # the rest is the weight of a constant, which predicts zero
     if line is not None:
-        simple[line] = trusted_share(predictions[line], targets, weight, rows)
+        simple[line] = trusted_share(predictions[line], targets, weight, rows) if of_line is None else of_line
     base = np.tensordot(simple, predictions, 1)
     crossed = crossed_predictions(predictions[weights > 0], targets, weight, rows)
     share = trusted_share(crossed - base, targets - base, weight, rows)
@@ -836,9 +868,9 @@ def rows_mean(rows: Rows) -> Array:
     return weight @ rows.targets / weight.sum()
 
 
-def log_loss(logits: Array, codes: Array, share: Array) -> float:
+def log_loss(logits: Array, indicators: Array, share: Array) -> float:
     """Return the weighted mean logarithmic loss."""
-    return float(-share @ special.log_softmax(logits, axis=1)[np.arange(len(codes)), codes])
+    return float(-share @ (indicators * special.log_softmax(logits, axis=1)).sum(axis=1))
 
 
 def relative(predicted: Array, targets: Array, share: Array, scale: Array) -> float:

@@ -102,15 +102,15 @@ def trusted_share(gain: Array, truth: Array, weight: Array, rows: Array) -> floa
     return float(np.clip(best * (1 - error / best**2), 0.0, 1.0))
 
 
-def label_weights(predictions: Array, codes: Array, weight: Array, scale: float) -> Array:
+def label_weights(predictions: Array, indicators: Array, weight: Array, scale: float) -> Array:
     """Return factors >= 0 of members that minimize the logarithmic loss of softmax(sum of factors times predictions).
 
     Parameters
     ----------
     predictions : ndarray of shape (c, m, K)
         Predictions of the indicators of labels, of each member for held-out rows.
-    codes : ndarray of shape (m,)
-        Indices of the labels.
+    indicators : ndarray of shape (m, K)
+        Indicators of the labels: shares, where equal rows have different labels.
     weight : ndarray of shape (m,)
         Weights of these rows.
     scale : float
@@ -121,10 +121,14 @@ def label_weights(predictions: Array, codes: Array, weight: Array, scale: float)
     ndarray of shape (c,)
         They do not sum to one: their sum is the scale of the logits.
     """
-    return least_log_loss(predictions, codes, weight, scale, np.full(len(predictions), scale / len(predictions)))[0]
+    return least_log_loss(predictions, indicators, weight, scale, np.full(len(predictions), scale / len(predictions)))[
+        0
+    ]
 
 
-def label_weights_and_offsets(predictions: Array, codes: Array, weight: Array, scale: float) -> tuple[Array, Array]:
+def label_weights_and_offsets(
+    predictions: Array, indicators: Array, weight: Array, scale: float
+) -> tuple[Array, Array]:
     """Return the factors of `label_weights`, and offsets (K,) of the logits with mean zero.
 
     Predictions of indicators by squared errors are not symmetric where one label is more frequent than others, which
@@ -132,25 +136,25 @@ def label_weights_and_offsets(predictions: Array, codes: Array, weight: Array, s
     Akaike's criterion.
     """
     m, K = predictions.shape[1:]
-    factors = label_weights(predictions, codes, weight, scale)
+    factors = label_weights(predictions, indicators, weight, scale)
     none = np.zeros(K)
-    before = log_loss(factors, none, predictions, codes, weight)
-    found, offsets, after = least_log_loss(predictions, codes, weight, scale, factors, with_offsets=True)
+    before = log_loss(factors, none, predictions, indicators, weight)
+    found, offsets, after = least_log_loss(predictions, indicators, weight, scale, factors, with_offsets=True)
     return (found, offsets) if m * (before - after) > K - 1 else (factors, none)
 
 
-def log_loss(factors: Array, offsets: Array, predictions: Array, codes: Array, weight: Array) -> float:
+def log_loss(factors: Array, offsets: Array, predictions: Array, indicators: Array, weight: Array) -> float:
     """Return the weighted mean logarithmic loss of members with factors, and of offsets."""
     logs = special.log_softmax(np.einsum("c,cmk->mk", factors, predictions) + offsets, axis=1)
-    return float(-(weight / weight.sum()) @ logs[np.arange(len(codes)), codes])
+    return float(-(weight / weight.sum()) @ (indicators * logs).sum(axis=1))
 
 
 def least_log_loss(
-    predictions: Array, codes: Array, weight: Array, scale: float, start: Array, *, with_offsets: bool = False
+    predictions: Array, indicators: Array, weight: Array, scale: float, start: Array, *, with_offsets: bool = False
 ) -> tuple[Array, Array, float]:
     """Return factors (c,), offsets (K,), which are zero without `with_offsets`, and the loss without penalties."""
     c, m, K = predictions.shape
-    share, rows = weight / weight.sum(), np.arange(m)
+    share = weight / weight.sum()
     # One more row, of which each label is as probable, keeps the factors finite where all rows are predicted correctly.
     prior = 1.0 / max(m, 1)
 
@@ -160,10 +164,9 @@ def least_log_loss(
         if with_offsets:
             logits += offsets
         logs = special.log_softmax(logits, axis=1)
-        gradient = np.exp(logs) * share[:, None]
-        gradient[rows, codes] -= share
+        gradient = (np.exp(logs) - indicators) * share[:, None]
         mean = logs.mean(axis=1)
-        value = -(share @ logs[rows, codes]) - prior * (share @ mean)
+        value = -(share @ (indicators * logs).sum(axis=1)) - prior * (share @ mean)
         gradient += prior * share[:, None] * (np.exp(logs) - 1 / K)
         spread = factors - factors.mean()
         penalty = SHRINKAGE * max(value, 1e-3) / scale**2
@@ -178,4 +181,4 @@ def least_log_loss(
     if factors.sum() <= 0:
         factors, offsets = start, np.zeros(K)
     offsets = offsets - offsets.mean()
-    return factors, offsets, log_loss(factors, offsets, predictions, codes, weight)
+    return factors, offsets, log_loss(factors, offsets, predictions, indicators, weight)

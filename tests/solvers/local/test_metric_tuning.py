@@ -37,7 +37,7 @@ def problem():
     return points, targets, weight, sample, indices
 
 
-LOSSES = [NumberLoss(), LogLoss(LABELS, np.array([0.2, 0.3, 0.5]))]
+LOSSES = [NumberLoss(), LogLoss(np.eye(3)[LABELS], np.array([0.2, 0.3, 0.5]))]
 
 
 @pytest.mark.parametrize("profile", PROFILES)

@@ -146,7 +146,7 @@ def search_metric(
     if not (targets != targets[0]).any():  # the deviation of equal numbers is their rounding error
         mean, spread = targets[0], 1.0
     centered = np.ascontiguousarray((targets - mean) / spread)
-    loss: ErrorLoss = LogLoss(np.argmax(targets, axis=1), mean / spread) if labels else NumberLoss()
+    loss: ErrorLoss = LogLoss(targets, mean / spread) if labels else NumberLoss()
     held = np.sort(np.random.default_rng(seed).choice(n, min(HELD_ROWS, max(1, int(HELD_SHARE * n))), replace=False))
     parameter = LOG_LOSS_SCALE * spread if labels else 1.0
     start = TunedMetric(np.full(d, (2 * d) ** -0.5), NOISE, parameter, np.empty(0))

@@ -137,7 +137,7 @@ class NumberLoss(ErrorLoss):
 class LogLoss(ErrorLoss):
     """Logarithmic loss of labels, with softmax(a f) for predictions f; the parameter is a."""
 
-    codes: Array  # (n,), indices of the labels of all rows
+    indicators: Array  # (n, K), of the labels of all rows: shares, where equal rows have different labels
     offset: Array  # (K,), added to predictions: the means of the targets
 
     def __call__(
@@ -151,10 +151,10 @@ class LogLoss(ErrorLoss):
     ) -> tuple[float, Array, Array, float]:
         values = targets - errors + self.offset
         probabilities = special.softmax(parameter * values, axis=1)
-        rows, codes = np.arange(len(sample)), self.codes[sample]
-        loss = -share @ np.log(np.maximum(probabilities[rows, codes], np.finfo(float).tiny))
-        probabilities[rows, codes] -= 1.0
-        gradient = share[:, None] * probabilities * parameter
+        indicators = self.indicators[sample]
+        logs = np.log(np.maximum(probabilities, np.finfo(float).tiny))
+        loss = -share @ (indicators * logs).sum(axis=1)
+        gradient = share[:, None] * (probabilities - indicators) * parameter
         return float(loss), -gradient, np.zeros_like(variance), float((gradient * values).sum())
 
 
