@@ -155,6 +155,32 @@ def test_conjugate_gradients_give_the_solution_of_a_factorization(monkeypatch):
         assert np.abs(draws.mean(axis=1)).max() < 5 / np.sqrt(500)
 
 
+@pytest.mark.parametrize("way", ["factorized", "rows", "one system per sample", "samples do not converge"])
+def test_samples_have_the_variance_that_the_grid_leaves_out(monkeypatch, way):
+    """The same standard deviations as those of predictions, however samples are drawn."""
+    from mercer.solvers.grid import posterior, systems
+
+    X, y, new, _ = table(100, new=20)
+    monkeypatch.setattr("mercer.learners.processes.grid.MOST_STORED", 0)
+    if way != "factorized":
+        monkeypatch.setattr(posterior, "FEW", 100)
+        monkeypatch.setattr(posterior, "BLOCK", 100)
+        monkeypatch.setattr(posterior, "VARIANCE_COMPONENTS", 100)
+    if way == "samples do not converge":
+        monkeypatch.setattr(systems, "MOST_BASIS", 2)
+    with pytest.warns(MercerWarning):  # the grid is capped
+        model = fixed(Matern(1.5, 0.05), max_components=400).fit(X, y)
+    mean, std = model.predict(new, return_std=True)
+    count = 200 if way in ("factorized", "rows") else 15
+    if way == "one system per sample":
+        draws = np.concatenate([model.sample_y(new, count, random_state=seed) for seed in range(14)], axis=1)
+    else:
+        draws = model.sample_y(new, count, random_state=0)
+    ratio = ((draws - mean[:, None]) / std[:, None]).std()
+    # 20 rows whose left-out parts are independent: squares of at least 300 standard normal numbers.
+    assert abs(ratio - 1) < 4 * np.sqrt(0.5 / 300)
+
+
 @pytest.mark.slow
 def test_samples_on_large_grids_have_the_variances_of_the_exact_process(monkeypatch):
     from mercer.solvers.grid import posterior
@@ -184,10 +210,11 @@ def test_systems_that_do_not_converge_are_reported_once(monkeypatch):
     monkeypatch.setattr(posterior, "BLOCK", 100)
     monkeypatch.setattr(systems, "MOST_STEPS", 2)
     monkeypatch.setattr(systems, "MOST_BASIS", 2)
+    many = np.tile(new, (25, 1))  # samples of fewer rows would be drawn from their covariances
     for call, what in (
         (lambda: model.predict(new, return_std=True), r"Variances on a grid .*: \d\d+ of \d\d+ systems, in up to 2 "),
         (lambda: model.predict(new[:30], return_cov=True), "Covariances on a grid .*: 30 of 30 systems"),
-        (lambda: model.sample_y(new, 20), "Samples on a grid .*: 20 of 20 systems, in up to 2 steps"),
+        (lambda: model.sample_y(many, 20), "Samples on a grid .*: 20 of 20 systems, in up to 2 steps"),
     ):
         with pytest.warns(MercerWarning, match=what) as found:
             call()

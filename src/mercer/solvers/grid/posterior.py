@@ -325,8 +325,7 @@ class GridPosterior:
             record.warn("Covariances")
         for part in self.features.parts:
             _, near = part.angles(X)
-            left = self.amplitude**2 * max(part.summand.mass - part.mass, 0.0)
-            out[np.diag_indices(len(out))] += np.where(near, left, 0.0)
+            out[np.diag_indices(len(out))] += np.where(near, self._left_out(part), 0.0)
             far = np.flatnonzero(~near)
             if len(far):
                 out[np.ix_(far, far)] += self.prior(part, X[far])
@@ -359,22 +358,35 @@ class GridPosterior:
             steps = np.empty_like(draws)
             steps[self.index] = self.roots[self.index, None] * draws
         elif n <= min(t * count, MOST_SOLVED):  # fewer systems for the covariances of rows than for samples
-            values, vectors = scipy.linalg.eigh(self.covariances(X)[..., 0] / self.size[0] ** 2)
-            root = vectors * np.sqrt(np.maximum(values, 0.0))
-            draws = (root @ rng.standard_normal((n, t * count))).reshape(n, t, count)
-            return self.mean(X)[..., None] + self.size[:, None] * draws
+            return self._samples_of_rows(X, count, rng)
         else:
             record = Convergence()
             steps = self.solved.sample(t * count, rng, record)
+            if record.failed and n <= MOST_SOLVED:  # a root converges later than a solution
+                return self._samples_of_rows(X, count, rng)
             record.warn("Samples")
         out = self.values(X, np.repeat(self.roots[:, None] * self.coef, count, axis=1) + steps)
         for part in self.features.parts:
             _, near = part.angles(X)
+            left = self._left_out(part)
+            out[near] += np.sqrt(left) * rng.standard_normal((np.count_nonzero(near), t * count))
             if not near.all():
                 prior = self.prior(part, X[~near])
                 root = np.linalg.cholesky(prior + JITTER * prior[0, 0] * np.eye(len(prior)))
                 out[~near] += root @ rng.standard_normal((len(prior), t * count))
         return self.offset[:, None] + self.size[:, None] * out.reshape(n, t, count)
+
+    def _samples_of_rows(self, X: Any, count: int, rng: np.random.Generator) -> Array:
+        """Return samples (n, t, count) by a root of the covariances of the rows."""
+        n, t = X.shape[0], self.coef.shape[1]
+        values, vectors = scipy.linalg.eigh(self.covariances(X)[..., 0] / self.size[0] ** 2)
+        root = vectors * np.sqrt(np.maximum(values, 0.0))
+        draws = (root @ rng.standard_normal((n, t * count))).reshape(n, t, count)
+        return self.mean(X)[..., None] + self.size[:, None] * draws
+
+    def _left_out(self, part: GridPart) -> float:
+        """Return the variance of a part at frequencies that are not on the grid, independent between rows."""
+        return float(self.amplitude**2 * max(part.summand.mass - part.mass, 0.0))
 
 
 def box_of_part(part: GridPart) -> ToeplitzGram:

@@ -317,8 +317,12 @@ class Preconditioner:
 
     @cached_property
     def _root(self) -> Array:
-        """Lower triangular root of the inverse of the block."""
-        return np.asarray(scipy.linalg.cholesky(self.inverse, lower=True, check_finite=False))
+        """Root of the inverse of the block. Any regular matrix would do, so rounding errors of the inverse may be large."""
+        try:
+            return np.asarray(scipy.linalg.cholesky(self.inverse, lower=True, check_finite=False))
+        except np.linalg.LinAlgError:
+            values, vectors = scipy.linalg.eigh(self.inverse, check_finite=False)
+            return np.asarray(vectors * np.sqrt(np.maximum(values, np.finfo(float).eps * values[-1])))
 
     def root(self, v: Array, *, transposed: bool = False) -> Array:
         """Return R v or R'v for a root R of the preconditioner, which is RR'."""
