@@ -494,24 +494,52 @@ def test_six_labels_are_as_good_as_for_logistic_regression():
 def test_few_labels_are_a_newton_step_of_logistic_regression(n_labels):
     rng = np.random.default_rng(1)
     X = rng.normal(size=(60, 3)) * [1, 1e3, 1e-3]
-    codes = np.concatenate([np.arange(n_labels), rng.integers(n_labels, size=12 - n_labels), rng.integers(3, size=48)])
+    codes = np.concatenate([np.arange(n_labels), rng.integers(n_labels, size=11 - n_labels), rng.integers(3, size=49)])
     y = np.array(["a", "b", "c"])[codes]
-    model = KernelClassifier(random_state=0).fit(X[:12], y[:12])
+    model = KernelClassifier(random_state=0).fit(X[:11], y[:11])
     scaled = model._members[0].scaler.transform(X)
     kernel = model._found.members[0].kernel
-    indicators = (y[:12, None] == model.classes_).astype(float)
+    indicators = (y[:11, None] == model.classes_).astype(float)
     shares = indicators.mean(axis=0)
     # The Hessian of the loss of centered logits is a multiple of the projection on them for equal shares, and has the
     # same trace otherwise. An intercept has no penalty.
     penalty = (n_labels - 1) / (1 - np.square(shares).sum())
-    ones = np.ones((12, 1))
-    system = np.block([[kernel(scaled[:12]) + penalty * np.eye(12), ones], [ones.T, np.zeros((1, 1))]])
+    ones = np.ones((11, 1))
+    system = np.block([[kernel(scaled[:11]) + penalty * np.eye(11), ones], [ones.T, np.zeros((1, 1))]])
     coef = np.linalg.solve(system, np.vstack([indicators - shares, np.zeros((1, n_labels))]))
-    step = kernel(scaled[12:], scaled[:12]) @ coef[:-1] + coef[-1]
+    step = kernel(scaled[11:], scaled[:11]) @ coef[:-1] + coef[-1]
     logits = np.log(shares) + penalty * step
-    np.testing.assert_allclose(model.predict_proba(X[12:]), special.softmax(logits, axis=1), atol=1e-6)
+    np.testing.assert_allclose(model.predict_proba(X[11:]), special.softmax(logits, axis=1), atol=1e-6)
     assert "too few rows" in model.explain()
     assert len(model.trials_) == 0
+
+
+def test_weights_of_few_labels_that_sum_to_one():
+    """They are no smaller evidence than weights of one; weights of two are those of repeated rows."""
+    X, y = blobs(0)
+    X, y = X[:8], y[:8]
+    rows = {"none": None, "sum": np.full(8, 1 / 8), "one": np.ones(8), "two": np.full(8, 2.0), "tiny": np.full(8, 1e-9)}
+    found = {name: KernelClassifier(random_state=0).fit(X, y, weight).predict_proba(X) for name, weight in rows.items()}
+    for name in ("sum", "one", "tiny"):
+        np.testing.assert_allclose(found[name], found["none"], atol=1e-9)
+    twice = KernelClassifier(random_state=0).fit(np.repeat(X, 2, axis=0), np.repeat(y, 2)).predict_proba(X)
+    np.testing.assert_allclose(found["two"], twice, atol=1e-9)
+
+
+def test_copies_of_few_rows_are_not_few_rows():
+    """Ten different rows, a hundred times each, show which label they have."""
+    category = np.tile(np.arange(10), 100)
+    y = (category >= 7).astype(int)
+    model = KernelClassifier(random_state=0).fit(np.eye(10)[category], y)
+    assert "too few rows" not in model.explain()
+    assert (model.predict(np.eye(10)) == (np.arange(10) >= 7)).all()
+
+
+def test_a_label_of_next_to_no_weight():
+    X, y = blobs(0)
+    weight = np.where(y[:8] == y[0], 1.0, 1e-18)
+    found = KernelClassifier(random_state=0).fit(X[:8], y[:8], weight).predict_proba(X)
+    assert np.isfinite(found).all()
 
 
 def test_more_time_does_not_repeat_the_same_quarters_of_few_rows():

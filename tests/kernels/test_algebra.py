@@ -179,6 +179,8 @@ def test_wrong_columns_are_refused(columns):
         ({"center": (np.nan,)}, "center must be finite"),
         ({"spacing": 0.0}, "spacing must be None or a finite number > 0, got 0.0"),
         ({"spacing": np.inf}, "spacing must be None or a finite number > 0, got inf"),
+        ({"spacing": "a"}, "spacing must be None or a finite number > 0, got 'a'"),
+        ({"spacing": True}, "spacing must be None or a finite number > 0, got True"),
         ({"columns": (0, 1), "center": (0.0,)}, r"must have equal lengths, got \[1, 2\]"),
         ({"lengthscales": (1.0,), "center": (0.0, 1.0)}, r"must have equal lengths, got \[1, 2\]"),
     ],

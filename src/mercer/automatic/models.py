@@ -20,6 +20,7 @@ from mercer.automatic import tables
 from mercer.automatic.search import (
     EXACT_ROWS,
     FEW_ROWS,
+    FEWEST_LABELED,
     LEAST_ROWS,
     NEAR_ROWS,
     Effort,
@@ -311,6 +312,9 @@ class AutomaticModel(CallbackSupport, BaseEstimator, ABC):
             raise DataError(msg)
         n = sample.seen
         alone = without_copies(X, targets, weight) if sample.is_complete else None
+        few = labels is not None and sample.is_complete and weight_of_rows(n, weight) < FEWEST_LABELED
+        if few and weight is not None and 0 < weight.mean() < 1:  # weights that sum to one are no smaller evidence
+            alone = np.arange(n), weight / weight.mean()
         if alone is not None:
             (index, weight), y = alone, sample.y[order]
             X, targets, n = X[index], targets[index], len(index)
@@ -322,7 +326,7 @@ class AutomaticModel(CallbackSupport, BaseEstimator, ABC):
             width = min(n, MOST_LANDMARKS)
             of_members = effort.members * (SUM_COST * 3 * n * width**2 + 3.0 * width**3)
             report.plan({"sample rows": float(n * d), **costs_of_search(rows, effort), "fit members": of_members})
-        if labels is not None and n < LEAST_ROWS:
+        if few:
             found = newton_step(rows)
         else:
             found = search(rows, effort, random_state=seed, n_jobs=self.n_jobs, report=report)
@@ -556,6 +560,11 @@ def optimism(one: FittedMember, found: Found, level: float | None) -> Array:
     else:
         ours, theirs = np.quantile(np.abs(held), level, axis=0), np.quantile(np.abs(left_out), level, axis=0)
     return np.where(theirs > 0, ours / np.where(theirs > 0, theirs, 1.0), 1.0)
+
+
+def weight_of_rows(n: int, weight: Array | None) -> float:
+    """Return the larger of the number of rows and their total weight, since a weight of two is that of two rows."""
+    return float(n if weight is None else max(np.count_nonzero(weight), weight.sum()))
 
 
 def map_of(

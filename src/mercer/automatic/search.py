@@ -70,6 +70,8 @@ HELD_ROWS = 4000
 # Least number of rows for a search, and of distinct rows for which metrics are learned. With fewer, kernels have one
 # lengthscale, the best of some multiples of the median distance, and each part holds out another share of all rows.
 FEWEST_ROWS, LEAST_ROWS = 5, 20
+# Least number of labeled rows for a search. With fewer, nothing can be chosen by rows that are held out.
+FEWEST_LABELED = 12
 LENGTHSCALES = (0.5, 1.0, 2.0, 4.0, 8.0)
 MOST_FOLDS = 4  # number of these shares
 # A scaling is dropped after the first round if its loss is higher by this many standard errors, and by this share.
@@ -262,7 +264,8 @@ def newton_step(rows: Rows) -> Found | None:
     weight = np.ones(len(rows)) if rows.weight is None else rows.weight
     shares = weight @ rows.targets / weight.sum()
     # The mean curvature of the logarithmic loss, over the directions in which logits differ, is one over this.
-    penalty = float((len(shares) - 1) / (1 - np.square(shares).sum()))
+    unequal = shares @ (1 - np.eye(len(shares))) @ shares  # one minus the sum of squares, without its rounding error
+    penalty = float((len(shares) - 1) / unequal)
     offsets = np.log(shares) - penalty * shares  # values of the ridge regression are around the frequencies
     member = Member("spread", columns, kernel, "Linear and Matern 1.5", 1.0, 1.0, penalty=penalty)
     entropy = float(-shares @ np.log(shares))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from numbers import Integral
+from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -345,7 +345,8 @@ class Transformed(Kernel):
         if self.center is not None and not np.isfinite(self.center).all():
             msg = f"Transformed: center must be finite, got {self.center}."
             raise ParameterError(msg)
-        if self.spacing is not None and not (np.isfinite(self.spacing) and self.spacing > 0):
+        number = isinstance(self.spacing, Real) and not isinstance(self.spacing, bool | np.bool_)
+        if self.spacing is not None and not (number and np.isfinite(self.spacing) and self.spacing > 0):
             msg = f"Transformed: spacing must be None or a finite number > 0, got {self.spacing!r}."
             raise ParameterError(msg)
         widths = {len(v) for v in (self.columns, self.center, self.lengthscales) if v is not None}

@@ -223,7 +223,8 @@ def best_starts(inputs: Sequence[Array], targets: Sequence[Array]) -> list[Start
         L = scipy.linalg.cholesky(A, lower=True, overwrite_a=True, check_finite=False)
         errors, solved = left_out(L, F)
         amplitude = np.maximum((F * solved).mean(axis=0), 1e-300)
-        out.append(Start(value, number, kernel, scales, ratio, amplitude, float(np.square(errors).mean())))
+        error = float(np.square(errors).mean()) if errors.size else 0.0  # a coding may have no column
+        out.append(Start(value, number, kernel, scales, ratio, amplitude, error))
     return out
 
 

@@ -285,7 +285,7 @@ def low_block(gram: Gram, roots: Array, noise: float, size: int) -> tuple[Array,
     index = gram.low(size)
     factor = dense_factor(gram, roots, noise, index)
     if factor is None:
-        msg = "The block of lowest frequencies is not positive definite."
+        msg = "The block of lowest frequencies is not positive definite to rounding. Raise the noise."
         raise np.linalg.LinAlgError(msg)
     return index, inverse_of(factor)
 
@@ -317,7 +317,7 @@ class Preconditioner:
 
     @cached_property
     def _root(self) -> Array:
-        """Root of the inverse of the block. Any regular matrix would do, so rounding errors of the inverse may be large."""
+        """Root of the inverse of the block. Any regular matrix would do, so the inverse may have rounding errors."""
         try:
             return np.asarray(scipy.linalg.cholesky(self.inverse, lower=True, check_finite=False))
         except np.linalg.LinAlgError:
